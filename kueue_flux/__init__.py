@@ -1,0 +1,1 @@
+"""Run Flux under Kueue: each MiniCluster becomes one suspended Indexed Job, and gets its Flux files at admission."""

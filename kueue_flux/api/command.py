@@ -1,0 +1,85 @@
+"""From the one line that a user writes to the words that a program receives.
+
+The command is data: it is split here, once, and never read by a shell again. Text that only a shell would
+understand (a pipe, a redirection, a variable) is therefore refused with the way out, `sh -c '...'`; handed on
+as it is, `echo a > file` would print "a > file", and nobody would be told.
+Quoting rules: POSIX.1-2017, Shell Command Language, section 2.2.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+_SHELL_SYNTAX = re.compile(r"&&|\|\||>>|<<|[;&|<>`]|\$[A-Za-z_{(@*#?0-9]|\n")
+
+
+class CommandError(ValueError):
+    """A command line cannot be split into words.
+
+    Args:
+        message: what is wrong with it.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, message: str, remedy: str) -> None:
+        self.message, self.remedy = message, remedy
+        super().__init__(f"{message}; {remedy}")
+
+
+class ShellSyntaxError(CommandError):
+    """A command line has what only a shell understands, outside of quotes."""
+
+
+def split(text: str) -> list[str]:
+    """Return a command line's words.
+
+    Args:
+        text: one command, its words quoted as for a shell; a backslash at a line's end continues it.
+
+    Raises:
+        CommandError: a quote is left open, or a backslash stands at the very end.
+        ShellSyntaxError: a pipe, redirection, variable or second command stands outside of quotes.
+    """
+    line, bare = _scan(text.strip())
+    if found := _SHELL_SYNTAX.search(bare):
+        shown = "a second line" if found[0] == "\n" else repr(found[0])
+        raise ShellSyntaxError(
+            f"has {shown} outside of quotes, and no shell reads the command",
+            "put the text into quotes as one word of a shell: sh -c '...'",
+        )
+    return shlex.split(line)
+
+
+def _scan(text: str) -> tuple[str, str]:
+    """Return the text without line continuations, and what of it stands outside of quotes."""
+    line, bare, quote, opened, position = "", "", "", 0, 0
+    while position < len(text):
+        char, pair = text[position], text[position : position + 2]
+        if char == "\\" and quote != "'":
+            if len(pair) == 1:
+                raise CommandError("ends with a backslash that escapes nothing", "remove it, or write it twice")
+            line += "" if pair == "\\\n" else pair
+            bare += " "
+            position += 2
+            continue
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote, opened = char, position
+        else:
+            bare += char
+        line += char
+        position += 1
+    if quote:
+        kind = "single" if quote == "'" else "double"
+        start = _excerpt(text[opened:])
+        raise CommandError(
+            f"the {kind} quote before {start} (character {opened + 1}) is never closed",
+            f"close it with {quote} or, if it is meant as it is, write \\{quote}",
+        )
+    return line, bare
+
+
+def _excerpt(text: str) -> str:
+    return repr(text[1:21] + ("..." if len(text) > 21 else ""))

@@ -1,0 +1,133 @@
+"""The containers of a MiniCluster and what hangs on them: environment, volumes, commands, life cycle."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kueue_flux.api.base import (
+    AbsolutePath,
+    ApiModel,
+    ContainerName,
+    Environment,
+    Image,
+    MountPath,
+    ObjectName,
+    OptionalQuantity,
+)
+from kueue_flux.api.core import ResourceRequirements, SecurityContext
+
+PullPolicy = Literal["", "Always", "IfNotPresent", "Never"]
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class EnvironmentSecret(ApiModel):
+    """One key of a Secret, given to the container as an environment variable."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
+        description="The Secret, in the MiniCluster's namespace."
+    )
+    key: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="The key in that Secret.")
+
+
+class ContainerVolume(ApiModel):
+    """A volume that already exists, or an empty one, and where it is mounted."""
+
+    path: MountPath = Field(default="", description="Where the container sees the volume.")
+    host_path: AbsolutePath = Field(default="", description="A directory of the node.")
+    config_map_name: ObjectName = Field(default="", description="A ConfigMap; see `items`.")
+    items: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=256,
+        description="Which keys of the ConfigMap or Secret become which files.",
+    )
+    claim_name: ObjectName = Field(default="", description="An existing PersistentVolumeClaim; needs `path`.")
+    secret_name: ObjectName = Field(default="", description="A Secret.")
+    read_only: bool = Field(default=False, description="Mount it so that the container cannot write.")
+    empty_dir: bool = Field(default=False, description="A directory that lives as long as the pod.")
+    empty_dir_medium: str = Field(default="", description='What holds the empty directory: "" (disk) or Memory.')
+    empty_dir_size_limit: OptionalQuantity = Field(
+        default="", description="The most that the empty directory may hold."
+    )
+    csi_driver: str = Field(default="", description="The name of a CSI driver that provides the volume.")
+    csi_driver_attributes: dict[str, str] = Field(
+        default_factory=dict, description="Attributes that the CSI driver takes."
+    )
+
+
+class LifeCycle(ApiModel):
+    """Commands that the kubelet runs in the container."""
+
+    post_start_exec: str = Field(default="", description="Runs right after the container has started.")
+    pre_stop_exec: str = Field(default="", description="Runs before the container is stopped.")
+
+
+class Commands(ApiModel):
+    """Shell text that is run around the Flux broker."""
+
+    prefix: str = Field(default="", description="Words put before the command that starts Flux.")
+    script: str = Field(default="", description="A script to submit instead of `command`.")
+    init: str = Field(default="", description="Runs before anything else.")
+    pre: str = Field(default="", description="Runs before the broker starts, on every pod.")
+    post: str = Field(default="", description="Runs after the broker has ended.")
+    worker_pre: str = Field(default="", description="Runs before the broker starts, on workers only.")
+    broker_pre: str = Field(default="", description="Runs before the broker starts, on the lead only.")
+    service_pre: str = Field(default="", description="Runs before a service container starts.")
+
+
+class MiniClusterContainer(ApiModel):
+    """A container of the MiniCluster's pods; the one with `runFlux` starts Flux and runs the command."""
+
+    image: Image = Field(default="ghcr.io/rse-ops/accounting:app-latest", description="The image with the application.")
+    name: ContainerName = Field(
+        default="", description="The container's name. Needed only where the container does not run Flux."
+    )
+    command: str = Field(
+        default="",
+        description=(
+            "The command that Flux runs, as one line. It is split into words as a shell would, and run "
+            "without a shell: for pipes, redirection or variables write sh -c '...'."
+        ),
+    )
+    run_flux: bool = Field(
+        default=False,
+        description="This container runs Flux. Exactly one does; a container that is alone need not say so.",
+    )
+    working_dir: AbsolutePath = Field(default="", description="The directory in which the command runs.")
+    environment: Environment = Field(
+        default_factory=dict, description="Environment variables by name, their values taken as they are."
+    )
+    secrets: dict[str, EnvironmentSecret] = Field(
+        default_factory=dict,
+        max_length=256,
+        description="Environment variables by name, their values taken from Secrets.",
+    )
+    launcher: bool = Field(
+        default=False,
+        description="The command submits its own jobs to Flux: it runs once, as the initial program.",
+    )
+    resources: ResourceRequirements = Field(
+        default_factory=lambda: ResourceRequirements(),
+        description="What the container asks for in each pod; Kueue counts it, and Flux schedules its cores.",
+    )
+    security_context: SecurityContext = Field(
+        default_factory=lambda: SecurityContext(), description="Security settings of the container."
+    )
+    image_pull_secret: ObjectName = Field(default="", description="An existing Secret with the registry's credentials.")
+    pull_always: bool = Field(default=False, description="Pull the image each time, even if the node has it.")
+    image_pull_policy: PullPolicy = Field(
+        default="", description="When to pull the image; empty: if the node lacks it."
+    )
+    ports: list[Port] = Field(default_factory=list, max_length=256, description="Ports that other containers reach.")
+    batch: bool = Field(default=False, description="Each line of `command` is submitted as a job of a batch.")
+    batch_raw: bool = Field(default=False, description="Batch lines are run as they are, not by flux submit.")
+    logs: AbsolutePath = Field(default="", description="The directory for the output of batch jobs.")
+    no_wrap_entrypoint: bool = Field(default=False, description="Start a sidecar at once, without waiting for Flux.")
+    volumes: dict[str, ContainerVolume] = Field(
+        default_factory=dict, max_length=64, description="Volumes to mount, by name."
+    )
+    life_cycle: LifeCycle = Field(
+        default_factory=LifeCycle, description="Commands that the kubelet runs in the container."
+    )
+    commands: Commands = Field(default_factory=Commands, description="Shell text that is run around the Flux broker.")

@@ -1,0 +1,130 @@
+"""How a MiniCluster sets up Flux itself: where Flux comes from, and the broker's settings."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kueue_flux.api.base import (
+    AbsolutePath,
+    ApiModel,
+    ContainerName,
+    Duration,
+    Environment,
+    Image,
+    MountPath,
+    ObjectName,
+    OptionalSize,
+    Topology,
+)
+from kueue_flux.api.core import ResourceRequirements, SecurityContext
+
+
+class FluxContainer(ApiModel):
+    """The image that Flux is taken from, or the word that the application's own image has it."""
+
+    disable: bool = Field(default=False, description="The application's image has Flux: bring none along.")
+    image: Image = Field(
+        default="ghcr.io/converged-computing/flux-view-ubuntu:tag-noble",
+        description="The image that Flux is taken from; its system must match the application's.",
+    )
+    image_volume: bool = Field(
+        default=False,
+        description=(
+            "Mount the image as a volume instead of copying Flux out of it in an init container. Needs "
+            "Kubernetes 1.35 or later. An addition to the Flux Operator's fields."
+        ),
+    )
+    name: ContainerName = Field(default="flux-view", description="The name of the container that brings Flux.")
+    mount_path: MountPath = Field(default="/mnt/flux", description="Where the application's container sees Flux.")
+    pull_always: bool = Field(default=False, description="Pull the image each time, even if the node has it.")
+    image_pull_secret: ObjectName = Field(default="", description="An existing Secret with the registry's credentials.")
+    resources: ResourceRequirements = Field(
+        default_factory=lambda: ResourceRequirements(),
+        description="What the container that brings Flux asks for.",
+    )
+    security_context: SecurityContext = Field(
+        default_factory=lambda: SecurityContext(),
+        description="Security settings of the container that brings Flux.",
+    )
+    working_dir: AbsolutePath = Field(default="", description="The directory of the container that brings Flux.")
+    python_path: str = Field(default="", description="PYTHONPATH for Flux's own Python.")
+
+
+class FluxScheduler(ApiModel):
+    """Flux's scheduler."""
+
+    simple: bool = Field(default=False, description="Use sched-simple, even where the image has Fluxion.")
+    queue_policy: str = Field(
+        default="", description="How Fluxion orders its queue, e.g. fcfs (the default) or easy (backfill)."
+    )
+
+
+class FluxBroker(ApiModel):
+    """The lead broker of another cluster, which this one joins."""
+
+    address: str = Field(default="", description="Its host name or IP address.")
+    name: str = Field(default="", description="Its MiniCluster's name, from which host names are made.")
+    size: OptionalSize = Field(default=None, description="Its number of brokers.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8050, description="Its port.")
+
+
+class BurstedCluster(ApiModel):
+    """A cluster that this one bursts to."""
+
+    name: str = Field(default="", description="The prefix of its host names.")
+    size: OptionalSize = Field(default=None, description="Its number of brokers; the MiniCluster's size if unset.")
+
+
+class Bursting(ApiModel):
+    """One Flux instance over several clusters."""
+
+    lead_broker: FluxBroker = Field(
+        default_factory=FluxBroker, description="The cluster to join; unset on the first one."
+    )
+    hostlist: str = Field(default="", description="All hosts, in Flux's hostlist form, in place of `clusters`.")
+    clusters: list[BurstedCluster] = Field(
+        default_factory=list, max_length=64, description="The clusters to burst to, the same list on each."
+    )
+
+
+class FluxSpec(ApiModel):
+    """Where Flux comes from and how its brokers run."""
+
+    container: FluxContainer = Field(default_factory=FluxContainer, description="Where Flux comes from.")
+    option_flags: str = Field(
+        default="", description='Flags for the flux command that runs the job, e.g. "-ompi=openmpi@5 -c 2".'
+    )
+    connect_timeout: Duration = Field(
+        default="5s",
+        description=(
+            "How long a broker waits for one connection attempt to its parent before it tries again, as a Flux "
+            "Standard Duration (RFC 23), e.g. 5s or 500ms."
+        ),
+    )
+    log_level: Annotated[int, Field(ge=0, le=7)] = Field(
+        default=6,
+        description="The most verbose messages that brokers print, as syslog counts: 0 (none) to 7 (debug).",
+    )
+    environment: Environment = Field(
+        default_factory=dict,
+        description="Environment variables of the Flux brokers, by name; they win over the container's.",
+    )
+    topology: Topology = Field(
+        default="", description="The shape of the brokers' tree: kary:K, mincrit, mincrit:K or binomial."
+    )
+    scheduler: FluxScheduler = Field(default_factory=FluxScheduler, description="Flux's scheduler.")
+    submit_command: str = Field(default="", description="What to run in place of flux submit.")
+    wrap: str = Field(default="", description="Commands to wrap the broker in, comma-separated.")
+    arch: str = Field(default="", description="The architecture of binaries to download.")
+    minimal_service: bool = Field(default=False, description="Give only the lead a DNS name.")
+    disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")
+    no_wait_socket: bool = Field(default=False, description="Start sidecars without waiting for the broker's socket.")
+    complete_workers: bool = Field(default=False, description="A worker whose broker fails counts as completed.")
+    curve_cert: str = Field(default="", description="The brokers' CURVE certificate, in place of a new one.")
+    munge_secret: ObjectName = Field(default="", description="A Secret with a munge key.")
+    bursting: Bursting = Field(default_factory=Bursting, description="One Flux instance over several clusters.")
+    broker_config: str = Field(
+        default="", description="The brokers' configuration (TOML), in place of a generated one."
+    )

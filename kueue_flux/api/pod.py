@@ -1,0 +1,79 @@
+"""What a MiniCluster says of its pods, their network and their logs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, ObjectName, ServiceName
+from kueue_flux.api.core import PodSecurityContext, ResourceList
+
+
+class Toleration(ApiModel):
+    """A taint of nodes that the pods tolerate."""
+
+    key: str = Field(default="", description="The taint's key; empty, with operator Exists, tolerates all.")
+    operator: Literal["", "Exists", "Equal"] = Field(default="", description="How key and value are compared.")
+    value: str = Field(default="", description="The taint's value, for operator Equal.")
+    effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
+        default="", description="The taint's effect; empty tolerates each of them."
+    )
+
+
+class PodSpec(ApiModel):
+    """Settings of the pods."""
+
+    annotations: Labels = Field(default_factory=dict, description="Annotations of each pod.")
+    labels: Labels = Field(default_factory=dict, description="Labels of each pod.")
+    node_selector: Labels = Field(default_factory=dict, description="Labels that a node must have.")
+    node_affinity: Annotated[dict[str, list[str]], Field(max_length=64)] = Field(
+        default_factory=dict, description="Node labels, each with the values of which a node must have one."
+    )
+    tolerations: list[Toleration] = Field(
+        default_factory=list, max_length=64, description="Taints of nodes that the pods tolerate."
+    )
+    service_account_name: ObjectName = Field(default="", description="The ServiceAccount that the pods run as.")
+    automount_service_account_token: bool = Field(
+        default=False, description="Give the containers the ServiceAccount's token."
+    )
+    scheduler_name: str = Field(default="", description="The scheduler that places the pods.")
+    runtime_class_name: ObjectName = Field(default="", description="The RuntimeClass of the pods.")
+    security_context: PodSecurityContext = Field(
+        default_factory=lambda: PodSecurityContext(), description="Security settings of the pods."
+    )
+    dns_policy: Literal["", "ClusterFirst", "ClusterFirstWithHostNet", "Default"] = Field(
+        default="", description="Where the pods look up names; empty means ClusterFirst."
+    )
+    restart_policy: Literal["", "Never", "OnFailure"] = Field(
+        default="", description="When containers are started again; kueue-flux needs Never, its default."
+    )
+    host_ipc: bool = Field(default=False, alias="hostIPC", description="Share the node's IPC namespace.")
+    host_pid: bool = Field(default=False, alias="hostPID", description="Share the node's process namespace.")
+    resources: ResourceList = Field(default_factory=dict, description="Resources of the pod as a whole (its overhead).")
+
+
+class Network(ApiModel):
+    """The pods' network."""
+
+    headless_name: ServiceName = Field(
+        default="",
+        description="The headless Service that gives pods their DNS names; the MiniCluster's name if empty.",
+    )
+    disable_affinity: bool = Field(default=False, description="Allow several pods of the MiniCluster on one node.")
+
+
+class LoggingSpec(ApiModel):
+    """What appears in the log of the lead pod."""
+
+    quiet: bool = Field(default=False, description="Print the job's own output and nothing else.")
+    strict: bool = Field(default=False, description="End the start script at the first command that fails.")
+    debug: bool = Field(default=False, description="Have Flux say what it does.")
+    zeromq: bool = Field(default=False, description="Log ZeroMQ's socket events.")
+    timed: bool = Field(default=False, description="Print how long each Flux command took.")
+
+
+class MiniClusterArchive(ApiModel):
+    """Flux's state, saved at the end and loaded at the start."""
+
+    path: AbsolutePath = Field(default="", description="The archive's file or directory.")

@@ -1,0 +1,120 @@
+"""What is wrong with a MiniCluster, told so that its author can mend it.
+
+A problem names the field as it stands in the YAML, says what is wrong and what to do. The controller puts the
+problems into the Accepted condition, the command prints them before anything is submitted.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+ProblemReason = Literal["InvalidSpec", "UnsupportedField"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with an object.
+
+    Args:
+        field: its path in the YAML, e.g. `spec.containers[0].runFlux`.
+        message: what is wrong, without the field's name.
+        remedy: what to do about it, as an imperative.
+        reason: InvalidSpec (can never work) or UnsupportedField (this version does not act on it).
+    """
+
+    field: str
+    message: str
+    remedy: str
+    reason: ProblemReason = "InvalidSpec"
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}; {self.remedy}"
+
+
+class InvalidMiniCluster(ValueError):
+    """A MiniCluster cannot be run as it is.
+
+    Args:
+        problems: all that is wrong, at least one; those that can never work come first.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(problems, key=lambda problem: problem.reason)
+        if not self.problems:
+            raise ValueError("an InvalidMiniCluster needs at least one problem")
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @property
+    def reason(self) -> ProblemReason:
+        """The reason of the first problem: InvalidSpec if there is any such."""
+        return self.problems[0].reason
+
+    @property
+    def message(self) -> str:
+        """All problems in one line, for a condition's message."""
+        return ". ".join(str(problem) for problem in self.problems)
+
+
+def field_path(location: Iterable[str | int]) -> str:
+    """Return the path of a field as people write it: `spec.containers[0].environment`."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path or "(the whole object)"
+
+
+def from_pydantic(error: ErrorDetails, model: type[BaseModel]) -> Problem:
+    """Return the problem that one of pydantic's errors stands for.
+
+    Args:
+        error: as `ValidationError.errors()` lists it.
+        model: what was validated.
+    """
+    location, kind = error["loc"], error["type"]
+    context: dict[str, Any] = error.get("ctx", {})
+    field = field_path(location)
+    if kind == "missing":
+        return Problem(field, "is missing", "set it")
+    if kind == "extra_forbidden":
+        from kueue_flux.api.schema import fields_at  # slow, and needed only for whoever misspelt a field
+
+        close = difflib.get_close_matches(str(location[-1]), fields_at(model, location[:-1]), n=1)
+        return Problem(field, "is not a field", f"did you mean {close[0]}?" if close else "remove it")
+    if "remedy" in context:
+        return Problem(field, error["msg"], context["remedy"])
+    limits = {
+        "greater_than_equal": ("must be at least {ge}", "ge"),
+        "less_than_equal": ("must be at most {le}", "le"),
+        "too_long": ("must have at most {max_length} entries", "max_length"),
+        "string_too_short": ("must not be empty", "min_length"),
+    }
+    if kind in limits:
+        text, key = limits[kind]
+        given = f" (it is {error['input']!r})" if kind.endswith("_equal") else ""
+        return Problem(field, text.format(**{key: context[key]}) + given, "change it")
+    if kind == "literal_error":
+        return Problem(field, f"must be one of {context['expected']} (it is {error['input']!r})", "choose one")
+    if kind in _TYPES:
+        return Problem(field, f"must be {_TYPES[kind]} (it is {_shown(error['input'])})", "change it")
+    return Problem(field, f"{error['msg']} (it is {_shown(error['input'])})", "change it")
+
+
+_TYPES = {
+    "int_type": "a whole number",
+    "string_type": "text: put it in quotes",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,314 @@
+"""What the fields of a MiniCluster must be to one another, said once for the API server and for Python.
+
+Each rule has a CEL expression, which goes into the CRD, and the same as a Python function: the API server refuses
+a bad MiniCluster at `kubectl apply`, and the models refuse it wherever no API server is asked (the command before
+it submits, the controller if the CRD is older than it is). The tests feed every bad input to both.
+CEL in CRDs: https://kubernetes.io/docs/reference/using-api/cel/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kueue_flux.api.base import LABEL_1035
+from kueue_flux.api.paths import find
+from kueue_flux.api.problems import Problem
+
+if TYPE_CHECKING:
+    from kueue_flux.api.container import ContainerVolume
+    from kueue_flux.api.minicluster import MiniCluster, MiniClusterSpec
+    from kueue_flux.api.pod import Toleration
+
+HOSTNAME_LIMIT = 63  # characters, RFC 1035
+GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateName has this length
+ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names that every runtime takes
+RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
+
+_SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "emptyDir", "csiDriver")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that must hold.
+
+    Args:
+        at: the part of the object that it speaks of, as a pattern for `paths.find`.
+        cel: true where it holds; `self` is that part.
+        broken: yields, for that part, the fields (relative to it) at which it does not hold.
+        message: what is wrong then.
+        remedy: what to do about it.
+        field: below `at`, what the API server should name; empty for `at` itself.
+    """
+
+    at: str
+    cel: str
+    broken: Callable[[Any], Iterable[str]]
+    message: str
+    remedy: str
+    field: str = ""
+
+    def problems(self, mc: MiniCluster) -> Iterator[Problem]:
+        """Yield a problem for each place where the rule does not hold."""
+        for found in find(mc, self.at):
+            for field in self.broken(found.value):
+                path = ".".join(part for part in (found.path, field) if part)
+                yield Problem(path, self.message, self.remedy)
+
+
+def _bad_name(mc: MiniCluster) -> Iterator[str]:
+    if (name := full_name(mc)) and not re.fullmatch(LABEL_1035, name):
+        yield "metadata.name"
+
+
+def _long_name(mc: MiniCluster) -> Iterator[str]:
+    last_index = max(mc.spec.size, mc.spec.max_size or 0) - 1
+    if len(f"{full_name(mc)}-{last_index}") > HOSTNAME_LIMIT:
+        yield "metadata.name"
+
+
+def full_name(mc: MiniCluster) -> str:
+    """Return the name, or one as the API server would generate it."""
+    metadata = mc.metadata
+    return metadata.name or (metadata.generate_name and metadata.generate_name + GENERATED_SUFFIX)
+
+
+def _flux_runners(spec: MiniClusterSpec) -> Iterator[str]:
+    if len(spec.containers) > 1 and sum(container.run_flux for container in spec.containers) != 1:
+        yield "containers"
+
+
+def _nameless(spec: MiniClusterSpec) -> Iterator[str]:
+    if len(spec.containers) > 1:
+        for index, container in enumerate(spec.containers):
+            if not container.run_flux and not container.name:
+                yield f"containers[{index}].name"
+
+
+def _nameless_services(spec: MiniClusterSpec) -> Iterator[str]:
+    for index, service in enumerate(spec.services):
+        if not service.name:
+            yield f"services[{index}].name"
+
+
+def _same_names(spec: MiniClusterSpec) -> Iterator[str]:
+    names = [container.name for container in spec.containers]
+    for index, name in enumerate(names):
+        if name and name in names[:index]:
+            yield f"containers[{index}].name"
+
+
+def _bad_environment(environment: Mapping[str, object]) -> Iterator[str]:
+    return (repr(name) for name in environment if not re.fullmatch(ENVIRONMENT_NAME, name))
+
+
+def _reserved_environment(environment: Mapping[str, object]) -> Iterator[str]:
+    return (name for name in environment if re.fullmatch(RESERVED_ENVIRONMENT, name))
+
+
+def _pathless(volume: ContainerVolume) -> bool:
+    return bool(volume.claim_name or volume.host_path) and not volume.path
+
+
+def _sources(volume: ContainerVolume) -> int:
+    return sum(
+        bool(source)
+        for source in (
+            volume.host_path,
+            volume.config_map_name,
+            volume.claim_name,
+            volume.secret_name,
+            volume.empty_dir,
+            volume.csi_driver,
+        )
+    )
+
+
+def _bad_toleration(toleration: Toleration) -> Iterator[str]:
+    if toleration.operator == "Exists" and toleration.value:
+        yield "value"
+    if toleration.operator != "Exists" and not toleration.key:
+        yield "key"
+
+
+def _if(condition: bool, field: str = "") -> list[str]:
+    return [field] if condition else []
+
+
+def _set(field: str) -> str:
+    """CEL: the field (text or true/false) is there and not empty or false."""
+    empty = "false" if field.rsplit(".")[-1] in _FLAGS else "''"
+    return f"(has({field}) && {field} != {empty})"
+
+
+_FLAGS = {"runFlux", "batch", "launcher", "disable", "imageVolume", "emptyDir", "pullAlways"}
+
+
+def _environment_rules(at: str) -> list[Rule]:
+    return [
+        Rule(
+            at,
+            f"self.all(name, name.matches('^{ENVIRONMENT_NAME}$'))",
+            _bad_environment,
+            "an environment variable's name has letters, digits, '_', '-' and '.', and no digit first",
+            "rename it",
+        ),
+        Rule(
+            at,
+            f"self.all(name, !name.matches('^({RESERVED_ENVIRONMENT})$'))",
+            _reserved_environment,
+            "KUEUE_FLUX_* and JOB_COMPLETION_INDEX are reserved: the start script reads them",
+            "rename it",
+        ),
+    ]
+
+
+RULES: list[Rule] = [
+    Rule(
+        "",
+        f"self.metadata.name.matches('^{LABEL_1035}$')",
+        _bad_name,
+        "the name becomes the host names of the pods: lower-case letters, digits and dashes, a letter first",
+        "rename the MiniCluster",
+    ),
+    Rule(
+        "",
+        "size(self.metadata.name) + 1 + size(string((has(self.spec.maxSize) && self.spec.maxSize > "
+        f"self.spec.size ? self.spec.maxSize : self.spec.size) - 1)) <= {HOSTNAME_LIMIT}",
+        _long_name,
+        f"the pods' host names, <name>-<index>, would be longer than {HOSTNAME_LIMIT} characters",
+        "shorten the MiniCluster's name",
+    ),
+    Rule(
+        "spec",
+        "!has(self.minSize) || self.minSize <= self.size",
+        lambda spec: _if((spec.min_size or 0) > spec.size, "minSize"),
+        "minSize is above size",
+        "lower spec.minSize or raise spec.size",
+        "minSize",
+    ),
+    Rule(
+        "spec",
+        "!has(self.maxSize) || self.maxSize == 0 || self.maxSize >= self.size",
+        lambda spec: _if(spec.max_size is not None and spec.max_size < spec.size, "maxSize"),
+        "maxSize is below size",
+        "raise spec.maxSize or leave it out",
+        "maxSize",
+    ),
+    Rule(
+        "spec",
+        f"size(self.containers) < 2 || self.containers.exists_one(c, {_set('c.runFlux')})",
+        _flux_runners,
+        "exactly one of several containers must run Flux",
+        "set runFlux: true on one of them, and on no other",
+        "containers",
+    ),
+    Rule(
+        "spec",
+        f"size(self.containers) < 2 || self.containers.all(c, {_set('c.runFlux')} || {_set('c.name')})",
+        _nameless,
+        "a container that does not run Flux needs a name",
+        "name it",
+        "containers",
+    ),
+    Rule(
+        "spec",
+        f"self.containers.all(c, !{_set('c.name')} || self.containers.exists_one(d, has(d.name) && d.name == c.name))",
+        _same_names,
+        "two containers have the same name",
+        "rename one of them",
+        "containers",
+    ),
+    Rule(
+        "spec",
+        f"!has(self.services) || self.services.all(c, {_set('c.name')})",
+        _nameless_services,
+        "a service container needs a name",
+        "name it",
+        "services",
+    ),
+    Rule(
+        "spec.containers[]",
+        f"!({_set('self.batch')} && {_set('self.launcher')})",
+        lambda container: _if(container.batch and container.launcher, "launcher"),
+        "a command is either a batch or a launcher",
+        "remove batch or launcher",
+        "launcher",
+    ),
+    Rule(
+        "spec.containers[]",
+        f"!({_set('self.command')} && has(self.commands) && {_set('self.commands.script')})",
+        lambda container: _if(bool(container.command and container.commands.script), "commands.script"),
+        "either a command or a script is run",
+        "remove command or commands.script",
+        "commands.script",
+    ),
+    Rule(
+        "spec.containers[]",
+        f"!{_set('self.pullAlways')} || !{_set('self.imagePullPolicy')} || self.imagePullPolicy == 'Always'",
+        lambda container: _if(
+            container.pull_always and container.image_pull_policy not in ("", "Always"), "imagePullPolicy"
+        ),
+        "imagePullPolicy contradicts pullAlways",
+        "remove one of the two",
+        "imagePullPolicy",
+    ),
+    Rule(
+        "spec.containers[]",
+        "!has(self.environment) || !has(self.secrets) || self.secrets.all(name, !(name in self.environment))",
+        lambda container: (f"secrets.{name}" for name in container.secrets if name in container.environment),
+        "environment sets the same variable",
+        "remove one of the two",
+        "secrets",
+    ),
+    *_environment_rules("spec.containers[].environment"),
+    *_environment_rules("spec.containers[].secrets"),
+    *_environment_rules("spec.flux.environment"),
+    Rule(
+        "spec.containers[].volumes{}",
+        f"!({_set('self.claimName')} || {_set('self.hostPath')}) || {_set('self.path')}",
+        lambda volume: _if(_pathless(volume), "path"),
+        "a claim or host path needs a path in the container",
+        "set path",
+        "path",
+    ),
+    Rule(
+        "spec.containers[].volumes{}",
+        f"[{', '.join(_set(f'self.{source}') for source in _SOURCES)}].filter(set, set).size() <= 1",
+        lambda volume: _if(_sources(volume) > 1),
+        f"a volume has one source: {', '.join(_SOURCES)}",
+        "make a volume of each",
+    ),
+    Rule(
+        "spec.flux.container",
+        f"!({_set('self.disable')} && {_set('self.imageVolume')})",
+        lambda container: _if(container.disable and container.image_volume, "imageVolume"),
+        "there is no image to mount when disable takes Flux from the application's image",
+        "remove disable or imageVolume",
+        "imageVolume",
+    ),
+    Rule(
+        "spec.flux.bursting",
+        f"!({_set('self.hostlist')} && has(self.clusters) && size(self.clusters) > 0)",
+        lambda bursting: _if(bool(bursting.hostlist and bursting.clusters), "hostlist"),
+        "a hostlist takes the place of clusters",
+        "remove hostlist or clusters",
+        "hostlist",
+    ),
+    Rule(
+        "spec.pod.tolerations[]",
+        f"has(self.operator) && self.operator == 'Exists' ? !{_set('self.value')} : {_set('self.key')}",
+        _bad_toleration,
+        "operator Exists takes no value, any other needs a key",
+        "correct the toleration",
+    ),
+    Rule(
+        "spec.pod.nodeAffinity",
+        "self.all(label, size(self[label]) > 0)",
+        lambda affinity: (label for label, values in affinity.items() if not values),
+        "a node must have one of no values, so none ever fits",
+        "list at least one value",
+    ),
+]

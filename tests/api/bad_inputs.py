@@ -1,0 +1,392 @@
+"""Every way in which a MiniCluster can be wrong, one case each, for the models and for a real API server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kueue_flux.api.minicluster import API_VERSION, KIND
+
+Object = dict[str, Any]
+
+
+def minicluster(spec: Object | None = None, *, name: str = "flux-sample", metadata: Object | None = None) -> Object:
+    """A MiniCluster that is fine, with parts of its spec replaced."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": "default", **(metadata or {})},
+        "spec": {"size": 4, "containers": [{"image": "ubuntu:noble", "command": "hostname"}], **(spec or {})},
+    }
+
+
+def with_container(**fields: Any) -> Object:
+    """A MiniCluster whose one container has these fields besides an image and a command."""
+    return minicluster({"containers": [{"image": "ubuntu:noble", "command": "hostname", **fields}]})
+
+
+def with_containers(*containers: Object) -> Object:
+    return minicluster({"containers": [{"image": "ubuntu:noble", "command": "hostname", **c} for c in containers]})
+
+
+@dataclass(frozen=True)
+class BadInput:
+    """A MiniCluster that is wrong.
+
+    Args:
+        id: names the case.
+        object: the MiniCluster.
+        path: the field that the problem must name.
+        words: what the problem must say.
+        at_apply: the API server refuses it too; otherwise only the Accepted condition tells.
+    """
+
+    id: str
+    object: Object = field(repr=False)
+    path: str
+    words: str
+    at_apply: bool = True
+
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+MAX_EXEC = "kueue.x-k8s.io/max-exec-time-seconds"
+V, C = "volumes", "containers"
+ENVIRONMENT = "an environment variable's name has"
+
+INVALID = [
+    BadInput("no spec", {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "a"}}, "spec", "is missing"),
+    BadInput("other kind", {**minicluster(), "kind": "MiniClustr"}, "kind", "must be one of 'MiniCluster'"),
+    BadInput("other version", {**minicluster(), "apiVersion": "flux-framework.org/v1"}, "apiVersion", "must be one of"),
+    BadInput("no containers", minicluster({C: []}), "spec.containers", "at least 1"),
+    BadInput("size 0", minicluster({"size": 0}), "spec.size", "must be at least 1 (it is 0)"),
+    BadInput("size negative", minicluster({"size": -2}), "spec.size", "must be at least 1 (it is -2)"),
+    BadInput("size too large", minicluster({"size": 100_001}), "spec.size", "must be at most 100000"),
+    BadInput("size is text", minicluster({"size": "4"}), "spec.size", "must be a whole number (it is '4')"),
+    BadInput("size is a fraction", minicluster({"size": 1.5}), "spec.size", "must be a whole number (it is 1.5)"),
+    BadInput("minSize above size", minicluster({"minSize": 5}), "spec.minSize", "minSize is above size"),
+    BadInput("minSize negative", minicluster({"minSize": -1}), "spec.minSize", "must be at least 0"),
+    BadInput("maxSize below size", minicluster({"maxSize": 3}), "spec.maxSize", "maxSize is below size"),
+    BadInput("tasks 0", minicluster({"tasks": 0}), "spec.tasks", "must be at least 1"),
+    BadInput("tasks negative", minicluster({"tasks": -1}), "spec.tasks", "must be at least 1"),
+    BadInput("deadline 0", minicluster({"deadlineSeconds": 0}), "spec.deadlineSeconds", "must be at least 1"),
+    BadInput("backoff negative", minicluster({"backoffLimit": -1}), "spec.backoffLimit", "must be at least 0"),
+    BadInput(
+        "ttl negative",
+        minicluster({"ttlSecondsAfterFinished": -1}),
+        "spec.ttlSecondsAfterFinished",
+        "must be at least 0",
+    ),
+    BadInput("two run Flux", with_containers({"runFlux": True}, {"runFlux": True}), "spec.containers", "exactly one"),
+    BadInput("none runs Flux", with_containers({"name": "a"}, {"name": "b"}), "spec.containers", "exactly one"),
+    BadInput("nameless sidecar", with_containers({"runFlux": True}, {}), "spec.containers[1].name", "needs a name"),
+    BadInput(
+        "same names",
+        with_containers({"runFlux": True, "name": "a"}, {"name": "a"}),
+        "spec.containers[1].name",
+        "two containers have the same name",
+    ),
+    BadInput("container name", with_container(name="My_App"), "spec.containers[0].name", "is not a DNS label"),
+    BadInput(
+        "name of the view",
+        with_container(name="flux-view"),
+        "spec.containers[0].name",
+        "is the name of the container that brings Flux",
+        at_apply=False,
+    ),
+    BadInput("nameless service", minicluster({"services": [{"image": "a"}]}), "spec.services[0].name", "needs a name"),
+    BadInput("no name", minicluster(name=""), "metadata.name", "is missing"),
+    BadInput("name upper case", minicluster(name="Flux"), "metadata.name", "lower-case"),
+    BadInput("name begins with a digit", minicluster(name="4flux"), "metadata.name", "a letter first"),
+    BadInput("name with a dot", minicluster(name="flux.sample"), "metadata.name", "lower-case"),
+    BadInput("name too long", minicluster({"size": 4}, name="f" * 62), "metadata.name", "longer than 63"),
+    BadInput("name too long at that size", minicluster({"size": 11}, name="f" * 61), "metadata.name", "longer than 63"),
+    BadInput(
+        "generated name too long",
+        minicluster(name="", metadata={"generateName": "f" * 57}),
+        "metadata.name",
+        "longer than 63",
+        at_apply=True,
+    ),
+    BadInput("image empty", with_container(image=""), "spec.containers[0].image", "is not an image reference"),
+    BadInput("image with blanks", with_container(image="a b"), "spec.containers[0].image", "is not an image"),
+    BadInput(
+        "single quote open",
+        with_container(command="echo 'hello world"),
+        "spec.containers[0].command",
+        "the single quote before 'hello world' (character 6) is never closed",
+        at_apply=False,
+    ),
+    BadInput(
+        "double quote open",
+        with_container(command='echo "hello'),
+        "spec.containers[0].command",
+        "the double quote before 'hello' (character 6) is never closed",
+        at_apply=False,
+    ),
+    BadInput(
+        "backslash at the end",
+        with_container(command="echo \\"),
+        "spec.containers[0].command",
+        "ends with a backslash",
+        at_apply=False,
+    ),
+    BadInput(
+        "batch and launcher",
+        with_container(batch=True, launcher=True),
+        "spec.containers[0].launcher",
+        "either a batch or a launcher",
+    ),
+    BadInput(
+        "command and script",
+        with_container(commands={"script": "date"}),
+        "spec.containers[0].commands.script",
+        "either a command or a script",
+    ),
+    BadInput(
+        "pull policies disagree",
+        with_container(pullAlways=True, imagePullPolicy="Never"),
+        "spec.containers[0].imagePullPolicy",
+        "contradicts pullAlways",
+    ),
+    BadInput(
+        "no such pull policy",
+        with_container(imagePullPolicy="Sometimes"),
+        "spec.containers[0].imagePullPolicy",
+        "must be one of '', 'Always', 'IfNotPresent' or 'Never'",
+    ),
+    BadInput("relative directory", with_container(workingDir="a"), "spec.containers[0].workingDir", "an absolute path"),
+    BadInput("empty variable", with_container(environment={"": "a"}), "spec.containers[0].environment.''", ENVIRONMENT),
+    BadInput(
+        "variable with =", with_container(environment={"A=B": "a"}), "spec.containers[0].environment.'A=B'", ENVIRONMENT
+    ),
+    BadInput(
+        "variable with a blank",
+        with_container(environment={"A B": "a"}),
+        "spec.containers[0].environment.'A B'",
+        ENVIRONMENT,
+    ),
+    BadInput("variable no text", with_container(environment={"A": 1}), "spec.containers[0].environment.A", "be text"),
+    BadInput(
+        "variable reserved",
+        with_container(environment={"KUEUE_FLUX_SIZE": "1"}),
+        "spec.containers[0].environment.KUEUE_FLUX_SIZE",
+        "are reserved",
+    ),
+    BadInput(
+        "secret reserved",
+        with_container(secrets={"JOB_COMPLETION_INDEX": {"name": "a", "key": "b"}}),
+        "spec.containers[0].secrets.JOB_COMPLETION_INDEX",
+        "are reserved",
+    ),
+    BadInput(
+        "Flux variable reserved",
+        minicluster({"flux": {"environment": {"KUEUE_FLUX_X": "1"}}}),
+        "spec.flux.environment.KUEUE_FLUX_X",
+        "are reserved",
+    ),
+    BadInput(
+        "variable twice",
+        with_container(environment={"A": "a"}, secrets={"A": {"name": "a", "key": "b"}}),
+        "spec.containers[0].secrets.A",
+        "environment sets the same variable",
+    ),
+    BadInput(
+        "variable for Flux twice",
+        minicluster(
+            {
+                "containers": [{"command": "a", "secrets": {"A": {"name": "a", "key": "b"}}}],
+                "flux": {"environment": {"A": "b"}},
+            }
+        ),
+        "spec.containers[0].secrets.A",
+        "spec.flux.environment sets the same variable",
+        at_apply=False,
+    ),
+    BadInput(
+        "secret without key",
+        with_container(secrets={"A": {"name": "a"}}),
+        "spec.containers[0].secrets.A.key",
+        "missing",
+    ),
+    BadInput(
+        "no quantity",
+        with_container(resources={"limits": {"memory": "4 GB"}}),
+        "spec.containers[0].resources.limits.memory",
+        "'4 GB' is not a quantity",
+    ),
+    BadInput(
+        "negative quantity",
+        with_container(resources={"limits": {"cpu": -1}}),
+        "spec.containers[0].resources.limits.cpu",
+        "0 or more",
+        at_apply=False,  # a pattern says nothing of whole numbers; the Job made from it would be refused
+    ),
+    BadInput(
+        "quantity as a fraction",
+        with_container(resources={"limits": {"cpu": 0.5}}),
+        "spec.containers[0].resources.limits.cpu",
+        "0.5 is not a quantity",
+    ),
+    BadInput(
+        "request above limit",
+        with_container(resources={"requests": {"cpu": 2}, "limits": {"cpu": "1500m"}}),
+        "spec.containers[0].resources.requests.cpu",
+        "2 is above the limit, 1500m",
+        at_apply=False,
+    ),
+    BadInput(
+        "security context",
+        with_container(securityContext={"runAsUser": "root"}),
+        "spec.containers[0].securityContext.runAsUser",
+        "must be a whole number",
+    ),
+    BadInput(
+        "claim without path",
+        with_container(volumes={"data": {"claimName": "data"}}),
+        "spec.containers[0].volumes.data.path",
+        "needs a path",
+    ),
+    BadInput(
+        "volume with two sources",
+        with_container(volumes={"data": {"emptyDir": True, "secretName": "a"}}),
+        "spec.containers[0].volumes.data",
+        "one source",
+    ),
+    BadInput(
+        "headless name",
+        minicluster({"network": {"headlessName": "My.Service"}}),
+        "spec.network.headlessName",
+        "'My.Service' is not a DNS label",
+    ),
+    BadInput(
+        "headless name too long",
+        minicluster({"network": {"headlessName": "s" * 64}}),
+        "spec.network.headlessName",
+        "at most 63 characters",
+    ),
+    BadInput(
+        "duration",
+        minicluster({"flux": {"connectTimeout": "5 sec"}}),
+        "spec.flux.connectTimeout",
+        "'5 sec' is not a Flux Standard Duration (RFC 23) such as 5s",
+    ),
+    BadInput("topology", minicluster({"flux": {"topology": "kary"}}), "spec.flux.topology", "kary:K (kary:0 is flat)"),
+    BadInput("log level", minicluster({"flux": {"logLevel": 8}}), "spec.flux.logLevel", "must be at most 7"),
+    BadInput(
+        "option flags without a flag",
+        minicluster({"flux": {"optionFlags": "mpi=openmpi"}}),
+        "spec.flux.optionFlags",
+        "does not begin with a flag",
+        at_apply=False,
+    ),
+    BadInput(
+        "option flags with an open quote",
+        minicluster({"flux": {"optionFlags": "-o 'a"}}),
+        "spec.flux.optionFlags",
+        "the single quote before 'a' (character 4) is never closed",
+        at_apply=False,
+    ),
+    BadInput(
+        "mount path",
+        minicluster({"flux": {"container": {"mountPath": "/"}}}),
+        "spec.flux.container.mountPath",
+        "'/' is not an absolute path without a colon, and not the root",
+    ),
+    BadInput(
+        "no image to mount",
+        minicluster({"flux": {"container": {"disable": True, "imageVolume": True}}}),
+        "spec.flux.container.imageVolume",
+        "no image to mount",
+    ),
+    BadInput(
+        "hostlist and clusters",
+        minicluster({"flux": {"bursting": {"hostlist": "a[0-3]", "clusters": [{"name": "b"}]}}}),
+        "spec.flux.bursting.hostlist",
+        "takes the place of clusters",
+    ),
+    BadInput(
+        "toleration with a useless value",
+        minicluster({"pod": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}}),
+        "spec.pod.tolerations[0].value",
+        "takes no value",
+    ),
+    BadInput(
+        "toleration without key",
+        minicluster({"pod": {"tolerations": [{"operator": "Equal", "value": "b"}]}}),
+        "spec.pod.tolerations[0].key",
+        "needs a key",
+    ),
+    BadInput(
+        "affinity to nothing", minicluster({"pod": {"nodeAffinity": {"a": []}}}), "spec.pod.nodeAffinity.a", "no values"
+    ),
+    BadInput(
+        "restart policy",
+        minicluster({"pod": {"restartPolicy": "Always"}}),
+        "spec.pod.restartPolicy",
+        "must be one of '', 'Never' or 'OnFailure'",
+    ),
+    BadInput(
+        "label key", minicluster({"jobLabels": {"a b": "c"}}), "spec.jobLabels.a b", "is not a key", at_apply=False
+    ),
+    BadInput(
+        "label value",
+        minicluster({"pod": {"labels": {"a": "x" * 64}}}),
+        "spec.pod.labels.a",
+        "is not a label's value",
+        at_apply=False,
+    ),
+    BadInput(
+        "annotation key",
+        minicluster({"pod": {"annotations": {"a/b/c": ""}}}),
+        "spec.pod.annotations.a/b/c",
+        "is not a key",
+        at_apply=False,
+    ),
+    BadInput(
+        "our own label",
+        minicluster({"pod": {"labels": {"flux-framework.org/minicluster": "other"}}}),
+        "spec.pod.labels.flux-framework.org/minicluster",
+        "is set by kueue-flux",
+        at_apply=False,
+    ),
+    BadInput(
+        "the Job controller's label",
+        minicluster({"jobLabels": {"batch.kubernetes.io/job-name": "other"}}),
+        "spec.jobLabels.batch.kubernetes.io/job-name",
+        "or the Job controller",
+        at_apply=False,
+    ),
+    BadInput(
+        "two queues",
+        minicluster({"jobLabels": {QUEUE: "b"}}, metadata={"labels": {QUEUE: "a"}}),
+        f"spec.jobLabels.{QUEUE}",
+        "'b' contradicts metadata.labels, 'a'",
+        at_apply=False,
+    ),
+    BadInput(
+        "execution time",
+        minicluster(metadata={"labels": {MAX_EXEC: "1h"}}),
+        f"metadata.labels.{MAX_EXEC}",
+        "'1h' is not a whole number of seconds",
+        at_apply=False,
+    ),
+    BadInput(
+        "misspelt field", minicluster({"sise": 4}), "spec.sise", "is not a field; did you mean size?", at_apply=False
+    ),
+    BadInput(
+        "misspelt in a container",
+        with_container(runflux=True),
+        "spec.containers[0].runflux",
+        "did you mean runFlux?",
+        at_apply=False,
+    ),
+    BadInput(
+        "misspelt in Kubernetes' own type",
+        with_container(resources={"limit": {}}),
+        "spec.containers[0].resources.limit",
+        "did you mean limits?",
+        at_apply=False,
+    ),
+    BadInput("snake case", minicluster({"min_size": 2}), "spec.min_size", "is not a field", at_apply=False),
+    BadInput("not a mapping", minicluster({"flux": "yes"}), "spec.flux", "must be a mapping (it is 'yes')"),
+]
