@@ -1,0 +1,64 @@
+"""One place for the paths, file names and environment names that a Flux container is built around.
+
+`start.sh` reads them, `broker.toml` points to them, and the Kubernetes manifests mount and set them. They are
+kept here, apart from all of these, so that the three can only agree.
+"""
+
+from typing import Final
+
+# -- where things are mounted in the container that runs Flux
+CONFIG_DIR: Final = "/etc/flux/config"
+"""Directory of `broker.toml`, `R.json`, `start.sh`, `size` and `tasks` (read only)."""
+CURVE_DIR: Final = "/etc/flux/curve"
+"""Directory of the CURVE certificate as delivered; its mode may be too open for the broker."""
+RUN_DIR: Final = "/run/flux"
+"""The broker's private directory, in memory: socket, the certificate's 0400 copy and the ready marker."""
+
+# -- file names
+BROKER_FILE: Final = "broker.toml"
+RESOURCES_FILE: Final = "R.json"
+START_FILE: Final = "start.sh"
+SIZE_FILE: Final = "size"
+TASKS_FILE: Final = "tasks"
+CURVE_FILE: Final = "curve.cert"
+READY_FILE: Final = "ready"
+
+# -- derived
+START_SCRIPT: Final = f"{CONFIG_DIR}/{START_FILE}"
+RESOURCES: Final = f"{CONFIG_DIR}/{RESOURCES_FILE}"
+CURVE_SOURCE: Final = f"{CURVE_DIR}/{CURVE_FILE}"
+CURVE_COPY: Final = f"{RUN_DIR}/{CURVE_FILE}"
+"""The certificate that the broker reads: a copy, because the broker refuses a file that others can read."""
+READY: Final = f"{RUN_DIR}/{READY_FILE}"
+"""Exists once this rank's broker is up (worker: state RUN; lead: quorum reached)."""
+LOCAL_URI: Final = f"local://{RUN_DIR}/local"
+"""Where `flux` commands in the container reach the broker (as FLUX_URI)."""
+TERMINATION_LOG: Final = "/dev/termination-log"
+
+# -- settings of start.sh
+ENV_QUIET: Final = "KUEUE_FLUX_QUIET"
+"""`1`: nothing on stdout and stderr but the command's own output."""
+ENV_LOG_LEVEL: Final = "KUEUE_FLUX_LOG_LEVEL"
+"""Severity (syslog, 0-7) up to which the broker logs to stderr; default 3 (errors)."""
+ENV_DEBUG: Final = "KUEUE_FLUX_DEBUG"
+"""`1`: broker log level 7 and verbose `flux run`."""
+ENV_LAUNCHER: Final = "KUEUE_FLUX_LAUNCHER"
+"""`1`: the command starts its tasks itself (it is a launcher): it becomes the initial program as it is."""
+ENV_VIEW: Final = "KUEUE_FLUX_VIEW"
+"""Path of a Flux view (a prefix that holds bin/flux); what the image has itself goes before it."""
+ENV_GRACE: Final = "KUEUE_FLUX_GRACE"
+"""Seconds (10) that the command has to end after SIGTERM, before the broker is stopped itself."""
+ENV_FULL_RC: Final = "KUEUE_FLUX_FULL_RC"
+"""`1`: workers start with Flux's own rc scripts (all modules, rc1.d), not with the few modules that a job needs."""
+ENV_CONFIG: Final = "KUEUE_FLUX_CONFIG"
+"""Overrides CONFIG_DIR, for running outside containers."""
+ENV_CURVE: Final = "KUEUE_FLUX_CURVE"
+"""Overrides CURVE_SOURCE (a file), for running outside containers."""
+ENV_RUNDIR: Final = "KUEUE_FLUX_RUNDIR"
+"""Overrides RUN_DIR, for running outside containers."""
+ENV_HOSTNAME: Final = "KUEUE_FLUX_HOSTNAME"
+"""Overrides the host name by which a broker finds its rank, for running several on one host."""
+ENV_TERMINATION_LOG: Final = "KUEUE_FLUX_TERMINATION_LOG"
+"""Overrides TERMINATION_LOG, for running outside containers."""
+ENV_INDEX: Final = "JOB_COMPLETION_INDEX"
+"""The rank of this broker; Kubernetes sets it in the pods of an Indexed Job."""

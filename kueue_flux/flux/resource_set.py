@@ -1,0 +1,47 @@
+"""The resource set R (RFC 20) that tells Flux what it may use, so that no pod has to discover it.
+
+The adapter knows the hosts and the cores that were admitted. Written once, R saves running `flux R encode` in
+each pod, and keeps Flux to the quota rather than to the node's whole hardware.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kueue_flux.flux import hostlist
+
+
+def resource_set(hosts: Sequence[str], cores: int) -> dict[str, Any]:
+    """Describe equal hosts as a resource set, one broker rank each.
+
+    Args:
+        hosts: Host names in rank order, at least one, all different.
+        cores: Cores of each host, at least 1.
+
+    Returns:
+        R version 1 as a JSON-ready dict, valid without limit in time.
+
+    Raises:
+        ValueError: No hosts, a host named twice, or fewer than one core.
+
+    Source: RFC 20, "Resource Set Specification Version 1"; the idsets are RFC 22.
+    """
+    if not hosts:
+        raise ValueError("a resource set needs at least one host")
+    if len(set(hosts)) != len(hosts):
+        raise ValueError("a resource set names each host once")
+    if cores < 1:
+        raise ValueError(f"a host needs at least one core, not {cores}")
+    return {
+        "version": 1,
+        "execution": {
+            "R_lite": [{"rank": _idset(len(hosts)), "children": {"core": _idset(cores)}}],
+            "starttime": 0,
+            "expiration": 0,
+            "nodelist": [hostlist.encode(hosts)],
+        },
+    }
+
+
+def _idset(count: int) -> str:
+    """The ids 0 .. count - 1 as an RFC 22 idset."""
+    return "0" if count == 1 else f"0-{count - 1}"
