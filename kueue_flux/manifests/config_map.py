@@ -1,0 +1,65 @@
+"""The ConfigMap with what Flux reads at start: it depends on how much was admitted."""
+
+import json
+from typing import Any
+
+from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.flux import layout
+from kueue_flux.flux.broker import BrokerConfig, broker_toml
+from kueue_flux.flux.resource_set import resource_set
+from kueue_flux.flux.script import start_script
+from kueue_flux.kueue.workload import Admission
+from kueue_flux.manifests.common import ADMISSION, config_map_name, metadata
+
+
+def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "cluster.local") -> dict[str, Any]:
+    """Build the ConfigMap: broker.toml, R, the start script, and the two numbers that `flux run` needs.
+
+    Args:
+        mc: The MiniCluster.
+        admission: Its `size` is the number of brokers, which partial admission may have made smaller.
+        cluster_domain: The cluster's DNS domain.
+    """
+    hosts = [f"{mc.name}-{index}" for index in range(admission.size)]
+    meta = metadata(mc, config_map_name(mc.name))
+    meta["labels"][ADMISSION] = admission.id
+    broker = BrokerConfig(
+        hosts=hosts,
+        domain=f"{mc.headless_name}.{mc.namespace}.svc.{cluster_domain}",
+        connect_timeout=mc.spec.flux.connect_timeout or None,
+        topology=mc.spec.flux.topology or None,
+        allow_root_owner=runs_as_root(mc),
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": meta,
+        "data": {
+            layout.BROKER_FILE: broker_toml(broker),
+            layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank)),
+            layout.START_FILE: start_script(),
+            layout.SIZE_FILE: str(admission.size),
+            layout.TASKS_FILE: str(admitted_tasks(mc, admission)),
+        },
+    }
+
+
+def admitted_tasks(mc: MiniCluster, admission: Admission) -> int:
+    """The number of tasks that fit the admitted size: as many a node as were asked for (0: one each).
+
+    A job of 8 tasks on 4 nodes runs 6 on 3: with 8 it could never start there.
+    """
+    if admission.size >= mc.spec.size:
+        return mc.spec.tasks
+    return mc.spec.tasks and max(1, mc.spec.tasks * admission.size // mc.spec.size)
+
+
+def runs_as_root(mc: MiniCluster) -> bool:
+    """Whether the broker may run as root: nothing in the spec says otherwise, and the image decides.
+
+    What the container says goes before what the pod says (Kubernetes: SecurityContext).
+    """
+    context = {**mc.spec.pod.security_context, **mc.flux_container.security_context}
+    if "runAsUser" in context:
+        return context["runAsUser"] == 0
+    return not context.get("runAsNonRoot")

@@ -1,0 +1,86 @@
+"""The Indexed Job: one pod for each broker, created suspended so that Kueue decides when it runs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.flux.script import WORKER_LOST
+from kueue_flux.kueue import labels as kueue
+from kueue_flux.manifests.common import metadata
+from kueue_flux.manifests.pod import flux_container_name, pod_template
+from kueue_flux.manifests.view import view
+
+# Exit codes that do not come from the user's command: a worker's broker lost the instance (ours), SIGKILL
+# and SIGTERM from outside. The start script keeps them apart from a command that ends with the same code.
+KILLED = (137, 143)
+LOST = (WORKER_LOST, *KILLED)
+
+# Spared by `backoffLimit`: the loss of a pod, not the failure of the command. When the lead is lost every
+# worker follows, so each retry of the whole costs up to one failure a pod.
+RETRIES_OF_A_LOST_INSTANCE = 3
+
+
+def job(mc: MiniCluster) -> dict[str, Any]:
+    """Build the suspended Indexed Job.
+
+    Nothing here depends on an admission: Kueue may change parallelism, completions, node selectors and
+    tolerations (partial admission, flavors), and volumes cannot be added once the Job exists, so
+    the files of the admission are declared as volumes now and written later.
+    """
+    size = mc.spec.size
+    meta = metadata(mc, mc.name)
+    meta["labels"] = {**mc.spec.job_labels, **_queue_labels(mc), **meta["labels"]}
+    if annotations := _partial_admission(mc):
+        meta["annotations"] = annotations
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta,
+        "spec": {
+            "suspend": True,
+            "completionMode": "Indexed",
+            "parallelism": size,
+            "completions": size,
+            "backoffLimit": mc.spec.backoff_limit or RETRIES_OF_A_LOST_INSTANCE * size,
+            "activeDeadlineSeconds": mc.spec.deadline_seconds,
+            # The lead's end is the end: no waiting for workers that are still shutting down.
+            "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
+            "podFailurePolicy": {"rules": _failures(mc)},
+            "template": pod_template(mc),
+        },
+    }
+
+
+def _failures(mc: MiniCluster) -> list[dict[str, Any]]:
+    """What a pod's failure means, by the first rule that fits; where none does, the pod is replaced, and counted."""
+
+    def fails_unless(container: str, codes: Iterable[int]) -> dict[str, Any]:
+        exits = {"containerName": container, "operator": "NotIn", "values": sorted(codes)}
+        return {"action": "FailJob", "onExitCodes": exits}
+
+    return [
+        # A drained or preempted pod is replaced without counting as a failure.
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        # Anything else than a lost pod is the command's own exit code: the Job has failed.
+        fails_unless(flux_container_name(mc), LOST),
+        # An image that Flux cannot be copied from now is no better the next time.
+        *(fails_unless(copying["name"], KILLED) for copying in view(mc).init_containers),
+    ]
+
+
+def _queue_labels(mc: MiniCluster) -> dict[str, str]:
+    wanted = {
+        kueue.QUEUE_NAME: mc.queue,
+        kueue.PRIORITY_CLASS: mc.priority_class,
+        kueue.MAX_EXEC_TIME_SECONDS: str(mc.max_exec_time_seconds) if mc.max_exec_time_seconds else None,
+    }
+    return {key: value for key, value in wanted.items() if value}
+
+
+def _partial_admission(mc: MiniCluster) -> dict[str, str]:
+    if not mc.queue or not mc.spec.min_size or mc.spec.min_size >= mc.spec.size:
+        return {}
+    return {
+        kueue.JOB_MIN_PARALLELISM: str(mc.spec.min_size),
+        kueue.JOB_COMPLETIONS_EQUAL_PARALLELISM: "true",
+    }

@@ -1,0 +1,25 @@
+"""The NetworkPolicy: only the MiniCluster's own pods reach its brokers and its MPI ports.
+
+CURVE already keeps strangers out of the overlay network; the policy also keeps them from trying,
+and covers what user programs open. Enforced only where the cluster's network plugin does so.
+"""
+
+from typing import Any
+
+from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.manifests.common import metadata, pod_labels
+
+
+def network_policy(mc: MiniCluster) -> dict[str, Any]:
+    """Build the NetworkPolicy. Outgoing traffic stays as the cluster has it."""
+    own = {"matchLabels": pod_labels(mc)}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(mc, mc.name),
+        "spec": {
+            "podSelector": own,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": own}]}],
+        },
+    }

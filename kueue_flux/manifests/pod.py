@@ -1,0 +1,151 @@
+"""The pod template: the user's container, wrapped so that it boots a Flux broker."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.flux import layout
+from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
+from kueue_flux.manifests.view import view
+
+# The files of a Secret belong to root, and which user an image runs as is not for us to know; only this container
+# mounts it. An fsGroup would open it too, but would also change the owner of the user's own volumes.
+SECRET_MODE = 0o444
+
+
+def flux_container_name(mc: MiniCluster) -> str:
+    """The name of the container that runs the broker, as the user gave it or ours."""
+    return mc.flux_container.name or "flux"
+
+
+def pod_template(mc: MiniCluster) -> dict[str, Any]:
+    """Build the pod template of the Indexed Job (the same for every index)."""
+    pod = mc.spec.pod
+    flux_view = view(mc)
+    spec: dict[str, Any] = {
+        # With the Job's own host names (<job>-<index>) this gives each pod its DNS name.
+        "subdomain": mc.headless_name,
+        # A failed broker is a failed pod: the Job decides what follows, by exit code.
+        "restartPolicy": "Never",
+        # Off by default: one variable for each Service of the namespace, none of them for us.
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": pod.automount_service_account_token,
+        "containers": [_flux_container(mc, flux_view.mounts, flux_view.env)],
+        "volumes": [*_volumes(mc), *flux_view.volumes],
+    }
+    optional = {
+        "initContainers": flux_view.init_containers,
+        "imagePullSecrets": _pull_secrets(mc),
+        "serviceAccountName": pod.service_account_name,
+        "nodeSelector": pod.node_selector,
+        "tolerations": [t.model_dump(exclude_unset=True, by_alias=True) for t in pod.tolerations],
+        "schedulerName": pod.scheduler_name,
+        "runtimeClassName": pod.runtime_class_name,
+        "dnsPolicy": pod.dns_policy,
+        "securityContext": pod.security_context,
+        "affinity": _affinity(mc),
+    }
+    spec.update({key: value for key, value in optional.items() if value})
+    template: dict[str, Any] = {"metadata": {"labels": {**pod.labels, **pod_labels(mc)}}, "spec": spec}
+    if pod.annotations:
+        template["metadata"]["annotations"] = pod.annotations
+    return template
+
+
+def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict[str, str]) -> dict[str, Any]:
+    user = mc.flux_container
+    container: dict[str, Any] = {
+        "name": flux_container_name(mc),
+        "image": user.image,
+        "imagePullPolicy": user.image_pull_policy or ("Always" if user.pull_always else "IfNotPresent"),
+        # The script is the same for everyone; what the user typed reaches it as arguments, never as text.
+        "command": ["/bin/sh", layout.START_SCRIPT],
+        "args": [literal(word) for word in (*mc.option_flags, "--", *mc.command)],
+        "env": _environment(mc, env),
+        "volumeMounts": [
+            {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
+            {"name": "flux-curve", "mountPath": layout.CURVE_DIR, "readOnly": True},
+            {"name": "flux-run", "mountPath": layout.RUN_DIR},
+            *mounts,
+        ],
+        # Ready in Kueue's sense means that the broker is up. A startup probe stops once it has succeeded,
+        # where a readiness probe would go on running a process in every pod for the whole life of the job.
+        # How long booting may take is Kueue's to say (waitForPodsReady), so the probe never gives up itself.
+        "startupProbe": {
+            "exec": {"command": ["test", "-e", layout.READY]},
+            "periodSeconds": 1,
+            "failureThreshold": 2**31 - 1,
+        },
+    }
+    optional = {
+        "workingDir": user.working_dir,
+        "resources": user.resources,
+        "securityContext": user.security_context,
+    }
+    container.update({key: value for key, value in optional.items() if value})
+    return container
+
+
+def literal(word: str) -> str:
+    """Keep a kubelet from expanding `$(VAR)` in an argument (Kubernetes: Container.args)."""
+    return word.replace("$", "$$")
+
+
+def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, Any]]:
+    user = mc.flux_container
+    logging, flux = mc.spec.logging, mc.spec.flux
+    settings = {
+        layout.ENV_LOG_LEVEL: str(flux.log_level),
+        **({layout.ENV_QUIET: "1"} if logging.quiet else {}),
+        **({layout.ENV_DEBUG: "1"} if logging.debug else {}),
+        **({layout.ENV_LAUNCHER: "1"} if user.launcher else {}),
+        **view_env,
+    }
+    values = {**user.environment, **flux.environment, **settings}
+    return [
+        *({"name": name, "value": literal(value)} for name, value in sorted(values.items())),
+        *(
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
+            for name, secret in sorted(user.secrets.items())
+        ),
+    ]
+
+
+def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
+    return [
+        {"name": "flux-config", "configMap": {"name": config_map_name(mc.name)}},
+        {"name": "flux-curve", "secret": {"secretName": certificate_name(mc.name), "defaultMode": SECRET_MODE}},
+        # In memory: the start script copies the certificate here, with the mode that the broker insists on.
+        {"name": "flux-run", "emptyDir": {"medium": "Memory"}},
+    ]
+
+
+def _pull_secrets(mc: MiniCluster) -> list[dict[str, str]]:
+    names = [*(c.image_pull_secret for c in mc.spec.containers), mc.spec.flux.container.image_pull_secret]
+    return [{"name": name} for name in dict.fromkeys(names) if name]
+
+
+def _affinity(mc: MiniCluster) -> dict[str, Any]:
+    affinity: dict[str, Any] = {}
+    if not mc.spec.network.disable_affinity:
+        own = {"labelSelector": {"matchLabels": {MINICLUSTER_UID: mc.uid}}}
+        affinity["podAffinity"] = _preferred({**own, "topologyKey": "topology.kubernetes.io/zone"})
+        affinity["podAntiAffinity"] = _preferred({**own, "topologyKey": "kubernetes.io/hostname"})
+    if mc.spec.pod.node_affinity:
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": key, "operator": "In", "values": values}
+                            for key, values in sorted(mc.spec.pod.node_affinity.items())
+                        ]
+                    }
+                ]
+            }
+        }
+    return affinity
+
+
+def _preferred(term: dict[str, Any]) -> dict[str, Any]:
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}

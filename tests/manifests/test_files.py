@@ -1,0 +1,188 @@
+"""The files of an admission: configuration sized by what was admitted, and a certificate that nobody sees."""
+
+import json
+import tomllib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kueue_flux.flux.certificate import new_certificate
+from kueue_flux.flux.script import start_script
+from kueue_flux.kueue.workload import Admission
+from kueue_flux.manifests import after_admission
+from kueue_flux.manifests.certificate import certificate_secret
+from kueue_flux.manifests.config_map import config_map
+from tests.builders import MiniClusterBuilder, minicluster
+
+NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+def files(mc: MiniClusterBuilder, size: int = 4) -> dict[str, str]:
+    return config_map(mc.build(), Admission("a1", size))["data"]
+
+
+def broker(mc: MiniClusterBuilder, size: int = 4) -> dict[str, Any]:
+    return tomllib.loads(files(mc, size)["broker.toml"])
+
+
+def test_the_whole_config_map() -> None:
+    built = config_map(minicluster().build(), Admission("a1", 4))
+    data = built.pop("data")
+    owners = built["metadata"].pop("ownerReferences")
+    assert [owner["uid"] for owner in owners] == ["uid-hello"]
+    assert built == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "hello-flux",
+            "namespace": "team",
+            "labels": {
+                "app.kubernetes.io/managed-by": "kueue-flux",
+                "flux-framework.org/minicluster": "hello",
+                "flux-framework.org/admission": "a1",
+            },
+        },
+    }
+    toml = tomllib.loads(data.pop("broker.toml"))
+    assert {table: toml[table] for table in ("bootstrap", "resource", "tbon", "access")} == {
+        "bootstrap": {
+            "curve_cert": "/run/flux/curve.cert",
+            "default_port": 8050,
+            "default_bind": "tcp://eth0:%p",
+            "default_connect": "tcp://%h.hello.team.svc.cluster.local:%p",
+            "hosts": [{"host": "hello-[0-3]"}],
+        },
+        "resource": {"path": "/etc/flux/config/R.json", "noverify": True},
+        "tbon": {"connect_timeout": "5s"},
+        "access": {"allow-root-owner": True},
+    }
+    assert json.loads(data.pop("R.json"))["execution"] == {
+        "R_lite": [{"rank": "0-3", "children": {"core": "0"}}],
+        "starttime": 0,
+        "expiration": 0,
+        "nodelist": ["hello-[0-3]"],
+    }
+    assert data == {"start.sh": start_script(), "size": "4", "tasks": "4"}
+
+
+@pytest.mark.parametrize(
+    ("size", "tasks", "admitted", "hosts", "ranks", "cores", "tasks_left"),
+    [
+        (4, 4, 4, "hello-[0-3]", "0-3", "0", 4),
+        (4, 4, 3, "hello-[0-2]", "0-2", "0", 3),
+        (4, 4, 1, "hello-0", "0", "0", 1),
+        (4, 8, 3, "hello-[0-2]", "0-2", "0-1", 6),
+        (4, 7, 3, "hello-[0-2]", "0-2", "0-1", 5),  # 5 fit, 7 would never start
+        (4, 1, 2, "hello-[0-1]", "0-1", "0", 1),
+        (12, 12, 11, "hello-[0-10]", "0-10", "0", 11),
+    ],
+)
+def test_partial_admission_scales_all_of_it(
+    size: int, tasks: int, admitted: int, hosts: str, ranks: str, cores: str, tasks_left: int
+) -> None:
+    mc = minicluster().size(size, tasks)
+    found = files(mc, admitted)
+    resources = json.loads(found["R.json"])["execution"]
+    assert broker(mc, admitted)["bootstrap"]["hosts"] == [{"host": hosts}]
+    assert resources["nodelist"] == [hosts]
+    assert resources["R_lite"] == [{"rank": ranks, "children": {"core": cores}}]
+    assert (found["size"], found["tasks"]) == (str(admitted), str(tasks_left))
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 4, 5, 7, 8, 13])
+@pytest.mark.parametrize("admitted", [1, 2, 3, 4])
+def test_the_tasks_fit_what_was_admitted(tasks: int, admitted: int) -> None:
+    found = files(minicluster().size(4, tasks), admitted)
+    cores = json.loads(found["R.json"])["execution"]["R_lite"][0]["children"]["core"]
+    assert 1 <= int(found["tasks"]) <= admitted * (int(cores.rpartition("-")[2]) + 1)
+
+
+@pytest.mark.parametrize(
+    ("resources", "cores"),
+    [
+        ({}, "0"),
+        ({"limits": {"cpu": "4"}}, "0-3"),
+        ({"requests": {"cpu": "2"}}, "0-1"),
+        ({"limits": {"cpu": "4"}, "requests": {"cpu": "2"}}, "0-3"),
+        ({"limits": {"cpu": "2500m"}}, "0-1"),
+        ({"limits": {"cpu": "500m"}}, "0"),
+    ],
+)
+def test_cores_are_what_quota_was_taken_for(resources: dict[str, Any], cores: str) -> None:
+    found = files(minicluster().container(resources=resources))
+    assert json.loads(found["R.json"])["execution"]["R_lite"][0]["children"]["core"] == cores
+
+
+@pytest.mark.parametrize(
+    ("container", "pod", "root"),
+    [
+        ({}, {}, True),  # the image decides, and most images are root's
+        ({"runAsUser": 1000}, {}, False),
+        ({}, {"runAsUser": 1000}, False),
+        ({"runAsNonRoot": True}, {}, False),
+        ({}, {"runAsNonRoot": True}, False),
+        ({"runAsUser": 0}, {}, True),
+        ({"runAsUser": 0}, {"runAsUser": 1000}, True),  # the container's word goes before the pod's
+        ({"runAsUser": 1000}, {"runAsUser": 0}, False),
+        ({"runAsNonRoot": False}, {"runAsNonRoot": True}, True),
+    ],
+)
+def test_root_owns_the_instance_unless_somebody_else_runs_it(
+    container: dict[str, Any], pod: dict[str, Any], root: bool
+) -> None:
+    mc = minicluster().container(securityContext=container).pod(securityContext=pod)
+    assert broker(mc).get("access", {}).get("allow-root-owner", False) is root
+
+
+@pytest.mark.parametrize(
+    ("flux", "tbon"),
+    [
+        ({}, {"connect_timeout": "5s"}),
+        ({"connectTimeout": "500ms"}, {"connect_timeout": "500ms"}),
+        ({"connectTimeout": ""}, None),  # unset: Flux's own
+        ({"topology": "kary:2"}, {"connect_timeout": "5s", "topo": "kary:2"}),
+    ],
+)
+def test_the_brokers_tree(flux: dict[str, Any], tbon: dict[str, str] | None) -> None:
+    assert broker(minicluster().flux(**flux)).get("tbon") == tbon
+
+
+def test_the_domain_is_the_services() -> None:
+    mc = minicluster().network(headlessName="net").build()
+    data = config_map(mc, Admission("a1", 4), "example.org")["data"]
+    assert tomllib.loads(data["broker.toml"])["bootstrap"]["default_connect"] == "tcp://%h.net.team.svc.example.org:%p"
+
+
+def test_the_whole_secret() -> None:
+    built = certificate_secret(minicluster().build(), Admission("a1", 4), NOW)
+    text = built.pop("stringData")["curve.cert"]
+    assert built.pop("metadata")["labels"]["flux-framework.org/admission"] == "a1"
+    assert built == {"apiVersion": "v1", "kind": "Secret", "type": "Opaque"}  # not immutable: see there
+    assert 'keygen.hostname = "hello-0"' in text  # without it peers do not connect
+    assert "secret-key" in text
+
+
+def test_no_two_admissions_share_a_key() -> None:
+    mc = minicluster().build()
+    keys = {certificate_secret(mc, Admission("a1", 4), NOW)["stringData"]["curve.cert"] for _ in range(3)}
+    assert len(keys) == 3
+
+
+def test_the_key_is_in_the_secret_and_nowhere_else() -> None:
+    mc, admission = minicluster().build(), Admission("a1", 4)
+    configuration, secret = after_admission(mc, admission, now=NOW)
+    (key,) = [line for line in secret["stringData"]["curve.cert"].splitlines() if "secret-key" in line]
+    key = key.split('"')[1]
+    assert len(key) == 40
+    assert key not in json.dumps(configuration) + json.dumps(secret["metadata"]) + repr(mc) + repr(admission)
+    certificate = new_certificate("hello-0", now=NOW)
+    hidden = certificate.reveal().split('secret-key = "')[1][:40]
+    assert hidden not in repr(certificate) + str(certificate) + f"{certificate}"
+
+
+def test_the_files_are_what_the_pods_mount() -> None:
+    mc = minicluster().build()
+    configuration, secret = after_admission(mc, Admission("a1", 4), now=NOW, cluster_domain="example.org")
+    assert "example.org" in configuration["data"]["broker.toml"]
+    assert (configuration["metadata"]["name"], secret["metadata"]["name"]) == ("hello-flux", "hello-curve")

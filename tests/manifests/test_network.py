@@ -1,0 +1,41 @@
+"""Service and NetworkPolicy: names for the brokers, and who may reach them."""
+
+from kueue_flux.manifests.common import pod_labels
+from kueue_flux.manifests.network_policy import network_policy
+from kueue_flux.manifests.pod import pod_template
+from kueue_flux.manifests.service import service
+from tests.builders import minicluster
+
+
+def test_the_service_is_headless_and_answers_before_pods_are_ready() -> None:
+    mc = minicluster().build()
+    assert service(mc)["spec"] == {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": pod_labels(mc),
+        "ports": [{"name": "flux-broker", "port": 8050, "protocol": "TCP"}],
+    }
+
+
+def test_the_service_is_the_pods_subdomain() -> None:
+    for mc in (minicluster().build(), minicluster().network(headlessName="net").build()):
+        assert service(mc)["metadata"]["name"] == pod_template(mc)["spec"]["subdomain"] == mc.headless_name
+
+
+def test_only_the_miniclusters_own_pods_reach_its_pods() -> None:
+    mc = minicluster().build()
+    own = {"matchLabels": pod_labels(mc)}
+    assert network_policy(mc)["spec"] == {
+        "podSelector": own,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": own}]}],
+    }
+    assert network_policy(mc)["metadata"]["name"] == "hello"
+
+
+def test_pods_of_another_minicluster_of_the_name_are_not_selected() -> None:
+    labels = pod_template(minicluster().build())["metadata"]["labels"]
+    former = pod_template(minicluster().meta(uid="former").build())["metadata"]["labels"]
+    selector = service(minicluster().build())["spec"]["selector"]
+    assert selector.items() <= labels.items()
+    assert not selector.items() <= former.items()
