@@ -1,0 +1,1 @@
+"""A small controller runtime on kubernetes.aio. Knows nothing of MiniClusters."""
