@@ -1,0 +1,1 @@
+"""The control loop: what a MiniCluster needs next, as a short list of named steps."""

@@ -1,0 +1,95 @@
+"""All that is known of one MiniCluster at one moment, read from the stores.
+
+Steps decide from this alone, and never from what an event said: a restart at any moment, with any
+event lost or repeated, ends in the same state.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.controller.pods import PodView, lead
+from kueue_flux.flux.termination import Termination
+from kueue_flux.kueue import labels as kueue
+from kueue_flux.kueue.workload import Admission, Signal, WorkloadView
+
+
+@dataclass
+class Facts:
+    """One MiniCluster and what stands behind it.
+
+    Attributes:
+        mc: The MiniCluster, parsed.
+        job: Its Job as the API server returned it; None while there is none.
+        workload: The Job's Workload; None without Kueue, or before Kueue made it.
+        pods: The Job's pods that are not being deleted.
+        position: Place in the ClusterQueue, from 0; None where unknown.
+        status: The status as last written.
+        obstacle: Why the Job could not be created just now.
+    """
+
+    mc: MiniCluster
+    job: dict[str, Any] | None = None
+    workload: WorkloadView | None = None
+    pods: list[PodView] = field(default_factory=list)
+    position: int | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    obstacle: Signal | None = None
+
+    @property
+    def queue(self) -> str | None:
+        """The LocalQueue: the Job's own label first, since Kueue's webhook may have chosen the default queue."""
+        if self.job is None:
+            return self.mc.queue
+        queue: str | None = self.job["metadata"].get("labels", {}).get(kueue.QUEUE_NAME)
+        return queue
+
+    @property
+    def admission(self) -> Admission | None:
+        """The admission in force. A Job without a queue is nobody's to admit, so it counts as admitted."""
+        if self.job is None:
+            return None
+        if self.queue is None:
+            return Admission(id=self.job["metadata"]["uid"][:12], size=self.job["spec"]["parallelism"])
+        return self.workload.admission if self.workload else None
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the Job is suspended."""
+        return bool(self.job and self.job["spec"].get("suspend"))
+
+    @property
+    def decided(self) -> Signal | None:
+        """Set once the Job's end is decided, while its pods may still be leaving; reason is Succeeded or Failed."""
+        for condition in self._job_conditions():
+            if condition["status"] == "True":
+                if condition["type"] in ("SuccessCriteriaMet", "Complete"):
+                    return Signal("Succeeded", condition.get("message", ""))
+                if condition["type"] in ("FailureTarget", "Failed"):
+                    return Signal("Failed", f"{condition.get('reason', '')}: {condition.get('message', '')}")
+        return None
+
+    @property
+    def over(self) -> bool:
+        """Whether the Job has ended, and all its pods with it."""
+        return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in self._job_conditions())
+
+    @property
+    def termination(self) -> Termination | None:
+        """How the lead ended; its exit code is the command's."""
+        leader = lead(self.pods)
+        return leader.termination if leader else None
+
+    def condition(self, kind: str) -> dict[str, Any] | None:
+        """A condition as last written."""
+        return next((c for c in self.status.get("conditions", []) if c["type"] == kind), None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the end has been reported; nothing runs again after that."""
+        condition = self.condition("Finished")
+        return condition is not None and condition["status"] == "True"
+
+    def _job_conditions(self) -> list[dict[str, Any]]:
+        conditions: list[dict[str, Any]] = self.job["status"].get("conditions", []) if self.job else []
+        return conditions

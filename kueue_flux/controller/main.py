@@ -1,0 +1,141 @@
+"""The controller's process: what it watches, which MiniCluster each event concerns, and its flags."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from kueue_flux.controller import resources
+from kueue_flux.controller.positions import Positions, Waiting
+from kueue_flux.controller.reconcile import Reconciler
+from kueue_flux.controller.resources import JOBS, MINICLUSTERS, PODS, WORKLOADS
+from kueue_flux.kueue import labels as kueue
+from kueue_flux.kueue.workload import read
+from kueue_flux.log import configure
+from kueue_flux.manifests.common import MANAGED_BY, MANAGER, MINICLUSTER
+from kueue_flux.runtime.client import Client
+from kueue_flux.runtime.controller import Controller
+from kueue_flux.runtime.lease import LeaseConfig
+from kueue_flux.runtime.manager import Manager
+from kueue_flux.runtime.resource import Object
+from kueue_flux.runtime.store import Store
+
+OURS = f"{MANAGED_BY}={MANAGER}"
+STATUS_LAG = timedelta(seconds=1)  # the Job controller gathers what its pods do for as long
+SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def main() -> None:
+    """Run the controller until it is told to stop."""
+    args = _arguments().parse_args()
+    configure(args.log_level)
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(asyncio.run(run(args)))
+
+
+async def run(args: argparse.Namespace) -> int:
+    """Wire stores, control loop and queue positions together, and run them. Returns the exit code."""
+    identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+    host, _, port = args.metrics_address.rpartition(":")
+    lease = None
+    if not args.no_leader_election:
+        lease = LeaseConfig(namespace=args.leader_election_namespace, name=MANAGER, identity=identity)
+    client = await Client.connect(args.kubeconfig, field_manager=MANAGER)
+    manager = Manager(client, name=MANAGER, identity=identity, lease=lease, health_host=host, health_port=int(port))
+
+    miniclusters = manager.watch(MINICLUSTERS, transform=resources.keep_minicluster).store
+    jobs = manager.watch(JOBS, label_selector=OURS, transform=resources.keep_job).store
+    pods = manager.watch(PODS, label_selector=OURS, transform=resources.keep_pod).store
+    # Kueue may be absent: MiniClusters without a queue run all the same.
+    workloads = manager.watch(WORKLOADS, optional=True, transform=resources.keep_workload).store
+
+    positions = Positions(client, lambda: _waiting(miniclusters, jobs, workloads))
+    reconciler = Reconciler(
+        client,
+        miniclusters=miniclusters,
+        jobs=jobs,
+        workloads=workloads,
+        pods=pods,
+        positions=positions,
+        events=manager.recorder,
+        cluster_domain=args.cluster_domain,
+        status_lag=STATUS_LAG,
+    )
+    controller = manager.controller("minicluster", reconciler.reconcile, workers=args.workers)
+    _route(controller, miniclusters, jobs, pods, workloads)
+    positions.subscribe(controller.enqueue)
+    manager.add_ready_check("other-operator", reconciler.conflicts.describe)
+    manager.while_leading(positions.run)
+    return await manager.run()
+
+
+def _route(controller: Controller, miniclusters: Store, jobs: Store, pods: Store, workloads: Store) -> None:
+    """Say which MiniCluster an event concerns. All its objects bear its name, so no look-up is needed."""
+
+    def by_name(old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        controller.enqueue(meta["namespace"], meta["name"])
+
+    def by_label(old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        if name := meta.get("labels", {}).get(MINICLUSTER):
+            controller.enqueue(meta["namespace"], name)
+
+    def by_job(old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        for owner in meta.get("ownerReferences", []):
+            if owner["kind"] == JOBS.kind and (meta["namespace"], owner["name"]) in jobs:
+                controller.enqueue(meta["namespace"], owner["name"])
+
+    miniclusters.subscribe(by_name)
+    jobs.subscribe(by_name)
+    pods.subscribe(by_label)
+    workloads.subscribe(by_job)
+
+
+def _waiting(miniclusters: Store, jobs: Store, workloads: Store) -> Iterator[Waiting]:
+    for job in jobs:
+        if not job["spec"].get("suspend"):
+            continue
+        meta = job["metadata"]
+        queue = meta.get("labels", {}).get(kueue.QUEUE_NAME)
+        key = (meta["namespace"], meta["name"])
+        if queue is None or key not in miniclusters:
+            continue
+        for workload in workloads.owned_by(meta["uid"]):
+            view = read(workload)
+            if not view.quota_reserved and view.finished is None:
+                yield meta["namespace"], queue, view.name, key
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kueue-flux-controller", description=__doc__)
+    parser.add_argument("--kubeconfig", help="path of a kubeconfig; default: the pod's service account, or kubectl's")
+    parser.add_argument(
+        "--metrics-address",
+        default=":8080",
+        metavar="HOST:PORT",
+        help="where /metrics, /healthz and /readyz are served",
+    )
+    parser.add_argument("--no-leader-election", action="store_true", help="for a single process, as in development")
+    parser.add_argument("--leader-election-namespace", default=_own_namespace(), metavar="NAMESPACE")
+    parser.add_argument("--cluster-domain", default="cluster.local", help="the cluster's DNS domain")
+    parser.add_argument("--workers", type=int, default=64, help="MiniClusters worked on at once")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    return parser
+
+
+def _own_namespace() -> str:
+    with contextlib.suppress(OSError):
+        return SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip()
+    return os.environ.get("POD_NAMESPACE", "kueue-flux-system")
+
+
+if __name__ == "__main__":
+    main()

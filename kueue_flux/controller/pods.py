@@ -1,0 +1,79 @@
+"""What a pod's status says about its broker."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kueue_flux.flux.termination import Termination, parse_termination
+from kueue_flux.kueue.workload import Signal
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+LEAD = 0
+
+# A container that waits for one of these will not start until somebody changes something.
+IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+STUCK_REASONS = IMAGE_REASONS | {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+
+@dataclass(frozen=True)
+class PodView:
+    """One pod of the Job.
+
+    Attributes:
+        name: The pod's name.
+        index: Its completion index, which is its broker's rank.
+        created: When it was created (RFC 3339).
+        running: Its containers run.
+        ready: Its broker is up (or was, and has ended well).
+        stuck: Why it does not start, when it will not by itself.
+        termination: How the container that runs Flux ended; None while it has not.
+    """
+
+    name: str
+    index: int
+    created: str
+    running: bool
+    ready: bool
+    stuck: Signal | None
+    termination: Termination | None
+
+
+def read(pod: Mapping[str, Any], container: str) -> PodView:
+    """Read a pod of the Indexed Job, in which `container` runs Flux."""
+    meta, status = pod["metadata"], pod.get("status", {})
+    conditions = {c["type"]: c for c in status.get("conditions", [])}
+    phase = status.get("phase", "Pending")
+    return PodView(
+        name=meta["name"],
+        index=int(meta.get("labels", {}).get(INDEX, -1)),
+        created=meta["creationTimestamp"],
+        running=phase == "Running",
+        ready=phase == "Succeeded" or conditions.get("Ready", {}).get("status") == "True",
+        stuck=_stuck(status, conditions),
+        termination=_termination(status, container),
+    )
+
+
+def lead(pods: Iterable[PodView]) -> PodView | None:
+    """The lead's pod; of several the youngest, which has taken the place of those that were lost."""
+    leads = [pod for pod in pods if pod.index == LEAD]
+    return max(leads, key=lambda pod: (pod.created, pod.name), default=None)
+
+
+def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> Signal | None:
+    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
+        waiting = container.get("state", {}).get("waiting", {})
+        if waiting.get("reason") in STUCK_REASONS:
+            return Signal(waiting["reason"], f"{container.get('image', '')}: {waiting.get('message', '')}")
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") == "False":
+        return Signal(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
+    return None
+
+
+def _termination(status: Mapping[str, Any], name: str) -> Termination | None:
+    for container in status.get("containerStatuses", []):
+        ended = container.get("state", {}).get("terminated")
+        if container.get("name") == name and ended:
+            return parse_termination(ended.get("message", "")) or Termination(int(ended["exitCode"]), None)
+    return None

@@ -1,0 +1,302 @@
+"""What a MiniCluster needs next: the steps of a turn, each a small function, in the order in which they run.
+
+A step looks at the facts, does at most one thing, and says in the turn what it found. All steps can be
+repeated at any time. The status is written once, after the last of them.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kueue_flux.controller import status
+from kueue_flux.controller.conflicts import HOLD, Conflicts
+from kueue_flux.controller.facts import Facts
+from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
+from kueue_flux.controller.writes import (
+    ConflictingControllerError,
+    LeftoverError,
+    NameTakenError,
+    Written,
+    create,
+    delete_files,
+    delete_pods,
+    pods_run,
+    write_files,
+)
+from kueue_flux.kueue.workload import Signal
+from kueue_flux.manifests import after_admission, before_admission
+from kueue_flux.runtime.client import Client
+from kueue_flux.runtime.errors import ApiError
+from kueue_flux.runtime.store import Store
+
+# On the Job: from which specification it was made, as `<generation>/<hash>`.
+MADE_FROM = "flux-framework.org/made-from"
+
+# Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
+REFUSED = frozenset({400, 403, 422})
+KUEUE_RETRY = timedelta(seconds=2)
+# Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
+KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
+
+
+@dataclass
+class Turn:
+    """One turn of the loop over one MiniCluster.
+
+    Attributes:
+        client: The API client.
+        jobs: The store of Jobs; what a step creates is put there at once.
+        facts: What is known; `facts.job` is set by the step that creates it.
+        obj: The MiniCluster as stored.
+        now: The time of this turn.
+        cluster_domain: The cluster's DNS domain.
+        conflicts: What was seen of other operators.
+        record: `status.admission` as it will be written.
+        trouble: Why the MiniCluster or its last change is not accepted.
+        events: What to tell the user: (type, reason, note), sent after the status is written.
+        again: Seconds after which to look again although nothing may have changed.
+        injected: How often files were written, for `status.admissions`.
+        cleared: The files of the finished run were deleted; `record` stays, to show what was admitted.
+        gone: The MiniCluster was deleted by this turn.
+    """
+
+    client: Client
+    jobs: Store
+    facts: Facts
+    obj: dict[str, Any]
+    now: datetime
+    cluster_domain: str
+    conflicts: Conflicts
+    record: dict[str, Any] | None = None
+    trouble: Signal | None = None
+    events: list[tuple[str, str, str]] = field(default_factory=list)
+    again: float | None = None
+    injected: int = 0
+    cleared: bool = False
+    gone: bool = False
+
+    def wake(self, delay: timedelta) -> None:
+        """Ask for another turn after `delay`, if none is due earlier."""
+        seconds = max(delay.total_seconds(), 0.05)
+        self.again = seconds if self.again is None else min(self.again, seconds)
+
+
+Step = Callable[[Turn], Awaitable[bool]]
+
+
+async def notice_others(turn: Turn) -> bool:
+    """Stand back where another operator writes this MiniCluster's status."""
+    mc = turn.facts.mc
+    key = (mc.namespace, mc.name)
+    written = {manager: time or stamp(turn.now) for manager, time in turn.obj.get(FOREIGN_WRITERS, {}).items()}
+    # A field that we do not write, or write with the same value, stays theirs: an old trace is no sign of work.
+    recent = {by: at for by, time in written.items() if turn.now - (at := datetime.fromisoformat(time)) < HOLD}
+    if recent:
+        turn.conflicts.see(key, f"{', '.join(sorted(recent))} writes its status", max(recent.values()))
+    conflict = turn.conflicts.current(key, turn.now)
+    if conflict is None:
+        return True
+    turn.trouble = _conflict(conflict.what)
+    turn.wake(HOLD - (turn.now - conflict.seen))
+    return False
+
+
+async def declare(turn: Turn) -> bool:
+    """Create what must be there before admission; the suspended Job last, as the sign that all of it is there."""
+    facts = turn.facts
+    if facts.job is not None or facts.finished:
+        return True
+    *others, job = before_admission(facts.mc)
+    job["metadata"].setdefault("annotations", {})[MADE_FROM] = made_from(turn.obj)
+    try:
+        for manifest in others:
+            await create(turn.client, manifest)
+        created = await create(turn.client, job)
+    except LeftoverError as leftover:
+        turn.trouble = Signal("NameTaken", f"{leftover}; it is being deleted")
+        turn.wake(timedelta(seconds=1))
+        return False
+    except NameTakenError as taken:
+        turn.trouble = Signal("NameTaken", str(taken))
+        turn.wake(timedelta(seconds=30))
+        return False
+    except ConflictingControllerError as conflict:
+        turn.conflicts.see((facts.mc.namespace, facts.mc.name), str(conflict), turn.now)
+        turn.trouble = _conflict(str(conflict))
+        turn.wake(HOLD)
+        return False
+    except ApiError as error:
+        away = error.status >= 500 and "failed calling webhook" in error.message
+        if away and any(word in error.message for word in KUEUE_WEBHOOKS):
+            # Its webhooks must see every Job, so without Kueue the API server takes none. What they refuse is a 403.
+            facts.obstacle = Signal("KueueNotReady", f"Kueue does not answer: {error.message}")
+            turn.wake(KUEUE_RETRY)
+            return False
+        if error.status not in REFUSED and not away:
+            raise
+        turn.trouble = _refused(error)
+        turn.wake(timedelta(seconds=30))
+        return False
+    turn.jobs.put(created)
+    facts.job = turn.jobs.get(facts.mc.namespace, facts.mc.name)
+    queue = f"for queue {facts.queue}" if facts.queue else "without a queue"
+    turn.events.append(("Normal", "Created", f"created suspended Job {facts.mc.name} {queue}"))
+    return True
+
+
+async def compare(turn: Turn) -> bool:
+    """Say so where the specification was changed after the Job was made from it: the Job keeps the first."""
+    job = turn.facts.job
+    if job is None or turn.facts.finished:
+        return True
+    made = job["metadata"].get("annotations", {}).get(MADE_FROM, "")
+    current = made_from(turn.obj)
+    generation, _, digest = made.partition("/")
+    if made and generation != current.partition("/")[0] and digest != current.partition("/")[2]:
+        turn.trouble = Signal(
+            "SpecChanged",
+            "spec was changed after the Job was created, and the Job keeps the first one: undo the change, or delete "
+            "this MiniCluster and submit the new one",
+        )
+    elif turn.facts.mc.queue and turn.facts.queue != turn.facts.mc.queue:
+        was = f"queue {turn.facts.queue}" if turn.facts.queue else "no queue"
+        turn.trouble = Signal(
+            "SpecChanged",
+            f"the queue was changed to {turn.facts.mc.queue} after the Job was created for {was}: "
+            "undo the change, or delete this MiniCluster and submit it again",
+        )
+    return True
+
+
+async def withdraw(turn: Turn) -> bool:
+    """Delete the files of an admission that has ended: by eviction, or because the run is over."""
+    facts = turn.facts
+    if facts.finished:
+        injected = facts.condition("Injected")
+        if facts.over and injected and injected["status"] == "True":
+            await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
+            turn.cleared = True
+    elif facts.decided:
+        if turn.record is None:
+            # A process that wrote files and died before it said so left them to a run that has ended since.
+            await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
+    elif facts.admission is None and turn.record is not None:
+        await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
+        turn.record = None
+        evicted = facts.workload.evicted if facts.workload else None
+        why = f"{evicted.reason}: {evicted.message}" if evicted else "the admission is gone"
+        turn.events.append(("Normal", "Evicted", f"certificate and configuration deleted ({why})"))
+    return True
+
+
+async def inject(turn: Turn) -> bool:
+    """Write the certificate and the configuration of the admission in force."""
+    facts, admission = turn.facts, turn.facts.admission
+    if admission is None or facts.finished or facts.decided:
+        return True
+    if turn.record and turn.record["id"] == admission.id:
+        return True
+    # No pod runs without files, so before these are written none runs but with those of a former admission. The API
+    # server is asked: where news of the eviction came late, news of the pods may come later still.
+    again = bool(facts.status.get("admissions"))
+    early = again and await pods_run(turn.client, facts.mc.namespace, facts.mc.uid)
+    files = after_admission(facts.mc, admission, now=turn.now, cluster_domain=turn.cluster_domain)
+    try:
+        written = await write_files(turn.client, files)
+    except NameTakenError as taken:
+        turn.trouble = Signal("NameTaken", str(taken))
+        turn.wake(timedelta(seconds=30))
+        return False
+    except ApiError as error:
+        if error.status not in REFUSED:
+            raise
+        turn.trouble = _refused(error)
+        turn.wake(timedelta(seconds=30))
+        return False
+    if turn.record is not None or written == Written.REPLACED or (early and written == Written.CREATED):
+        # An eviction and the next admission went by unseen, or were seen late: pods started with the former files.
+        await delete_pods(turn.client, facts.mc.namespace, facts.mc.uid)
+    turn.record = {"id": admission.id, "size": admission.size, "injectedAt": stamp(turn.now)}
+    turn.injected += 1
+    where = f" by ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
+    turn.events.append(("Normal", "Admitted", f"{admission.size} of {facts.mc.spec.size} pods admitted{where}"))
+    turn.events.append(
+        ("Normal", "FilesWritten", f"certificate and configuration for {admission.size} brokers written")
+    )
+    return True
+
+
+async def start(turn: Turn) -> bool:
+    """Unsuspend a Job that has no queue; any other is Kueue's to unsuspend."""
+    facts = turn.facts
+    if facts.job and facts.queue is None and facts.suspended and turn.record and not facts.decided:
+        meta = facts.job["metadata"]
+        patched = await turn.client.merge_patch(JOBS, meta["name"], {"spec": {"suspend": False}}, meta["namespace"])
+        turn.jobs.put(patched)
+    return True
+
+
+async def wait(turn: Turn) -> bool:
+    """Look again later for what no event will announce: a Kueue that stays silent, a lead's last words."""
+    facts = turn.facts
+    if facts.job and facts.queue and facts.workload is None and not facts.decided:
+        created = datetime.fromisoformat(facts.job["metadata"]["creationTimestamp"])
+        if turn.now - created < status.KUEUE_GRACE:
+            turn.wake(status.KUEUE_GRACE - (turn.now - created))
+    if facts.decided and facts.termination is None and not facts.finished:
+        turn.wake(timedelta(seconds=1))
+    return True
+
+
+async def expire(turn: Turn) -> bool:
+    """Delete a finished MiniCluster once its time to live is over; what it owns goes with it."""
+    ttl = turn.facts.mc.spec.ttl_seconds_after_finished
+    ended = turn.facts.status.get("completionTime")
+    if ttl is None or not turn.facts.finished or ended is None:
+        return True
+    due = datetime.fromisoformat(ended) + timedelta(seconds=ttl)
+    if due > turn.now:
+        turn.wake(due - turn.now)
+        return True
+    meta = turn.obj["metadata"]
+    try:
+        await turn.client.delete(MINICLUSTERS, meta["name"], meta["namespace"], uid=meta["uid"])
+    except ApiError as error:
+        if not (error.not_found or error.conflict):
+            raise
+    turn.gone = True
+    return False
+
+
+STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, wait, expire)
+
+
+def made_from(obj: dict[str, Any]) -> str:
+    """From which specification a Job is made: `<generation>/<hash>`.
+
+    Both must differ for a change to count: the generation alone counts a changed time to live, which may be
+    changed at any time, and the hash alone counts new defaults of a newer CRD.
+    """
+    spec = {key: value for key, value in obj["spec"].items() if key != "ttlSecondsAfterFinished"}
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
+    return f"{obj['metadata'].get('generation', 0)}/{digest}"
+
+
+def stamp(when: datetime) -> str:
+    """A time as Kubernetes writes it, with microseconds (metav1.MicroTime)."""
+    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _refused(error: ApiError) -> Signal:
+    # The API server, or an admission webhook or policy: its words are the best there are.
+    return Signal("Refused", f"the API server refuses what this MiniCluster needs: {error.message}")
+
+
+def _conflict(what: str) -> Signal:
+    return Signal(
+        "ConflictingController",
+        f"another operator is at work on MiniClusters in this cluster ({what}): run either it or kueue-flux",
+    )

@@ -1,0 +1,100 @@
+"""What a pod's status says of its broker."""
+
+import pytest
+
+from kueue_flux.controller.pods import lead, read
+from kueue_flux.flux.termination import Reason, Termination
+from kueue_flux.kueue.workload import Signal
+from tests.builders import PodBuilder, job, minicluster, pod
+
+JOB = job(minicluster()).obj()
+
+
+@pytest.mark.parametrize(
+    ("built", "running", "ready"),
+    [
+        (pod(JOB), False, False),
+        (pod(JOB).running(), True, False),
+        (pod(JOB).ready(), True, True),
+        (pod(JOB).ended(0), False, True),  # its broker was up, and has ended well
+        (pod(JOB).ended(1), False, False),
+    ],
+)
+def test_running_and_ready(built: PodBuilder, running: bool, ready: bool) -> None:
+    view = read(built.obj(), "flux")
+    assert (view.running, view.ready) == (running, ready)
+
+
+def test_a_pod_without_status_has_just_been_created() -> None:
+    new = pod(JOB, 2).obj()
+    del new["status"]
+    view = read(new, "flux")
+    assert (view.name, view.index, view.running, view.stuck) == ("hello-2-xxxxx", 2, False, None)
+
+
+@pytest.mark.parametrize(
+    ("built", "stuck"),
+    [
+        (pod(JOB), None),
+        (pod(JOB).waiting_for("ContainerCreating"), None),
+        (pod(JOB).waiting_for("PodInitializing"), None),
+        (pod(JOB).waiting_for("ImagePullBackOff", "no such tag"), Signal("ImagePullBackOff", "app:1: no such tag")),
+        (pod(JOB).waiting_for("ErrImagePull"), Signal("ErrImagePull", "app:1: no")),
+        (pod(JOB).waiting_for("ErrImageNeverPull"), Signal("ErrImageNeverPull", "app:1: no")),
+        (pod(JOB).waiting_for("InvalidImageName"), Signal("InvalidImageName", "app:1: no")),
+        (
+            pod(JOB).waiting_for("CreateContainerConfigError", "secret not found"),
+            Signal("CreateContainerConfigError", "app:1: secret not found"),
+        ),
+        (
+            pod(JOB).waiting_for("ErrImagePull", container="initContainerStatuses"),
+            Signal("ErrImagePull", "app:1: no"),
+        ),
+        (pod(JOB).unscheduled("0/3 nodes"), Signal("Unschedulable", "0/3 nodes")),
+        (pod(JOB).unscheduled("gate", "SchedulingGated"), Signal("SchedulingGated", "gate")),
+        (pod(JOB).running(), None),
+        (pod(JOB).ended(1), None),
+    ],
+)
+def test_a_pod_that_will_not_start_by_itself_says_why(built: PodBuilder, stuck: Signal | None) -> None:
+    assert read(built.obj(), "flux").stuck == stuck
+
+
+@pytest.mark.parametrize(
+    ("built", "termination"),
+    [
+        (pod(JOB).running(), None),
+        (pod(JOB).ended(0), Termination(0, None)),
+        (pod(JOB).ended(3), Termination(3, None)),
+        # The container's exit code gives way to the command's own, which start.sh wrote down.
+        (pod(JOB).ended(1, "exit-code=137\nreason=CommandSignaled\n"), Termination(137, Reason.COMMAND_SIGNALED)),
+        (pod(JOB).ended(127, "exit-code=127\nreason=CommandNotFound\n"), Termination(127, Reason.COMMAND_NOT_FOUND)),
+        (pod(JOB).ended(2, "the last line of some log"), Termination(2, None)),
+    ],
+)
+def test_how_the_container_that_runs_flux_ended(built: PodBuilder, termination: Termination | None) -> None:
+    assert read(built.obj(), "flux").termination == termination
+    assert read(built.obj(), "another").termination is None
+
+
+def test_the_lead_has_index_0() -> None:
+    pods = [read(pod(JOB, index).obj(), "flux") for index in (2, 0, 1)]
+    assert lead(pods) == pods[1]
+    assert lead(pods[:1]) is None
+
+
+LATER = "2030-01-31T12:01:00Z"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pod(JOB, suffix="zzzzz").ended(137),
+        pod(JOB, suffix="aaaaa").ended(137),
+        pod(JOB, suffix="zzzzz"),  # lost with its node before a container ran: it never says how it ended
+    ],
+)
+@pytest.mark.parametrize("second", [pod(JOB).ready(), pod(JOB).ended(0)])
+def test_of_several_leads_the_last_one_counts(first: PodBuilder, second: PodBuilder) -> None:
+    views = [read(first.obj(), "flux"), read(second.meta(creationTimestamp=LATER).obj(), "flux")]
+    assert lead(views) == lead(reversed(views)) == views[1]

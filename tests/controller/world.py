@@ -1,0 +1,469 @@
+"""A cluster in miniature around the adapter: Kueue, the Job controller and kubelets, as far as the adapter sees them.
+
+`World` holds the server and plays the others, `Adapter` is one process of ours with stores of its own, and `Life`
+brings them together: it lets everybody work until nobody has anything left to do, and starts a new process where
+the old one was killed.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kueue_flux.controller import resources
+from kueue_flux.controller.reconcile import Reconciler
+from kueue_flux.controller.resources import (
+    CONFIG_MAPS,
+    JOBS,
+    MINICLUSTERS,
+    NETWORK_POLICIES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    WORKLOADS,
+)
+from kueue_flux.manifests.job import LOST
+from kueue_flux.runtime.controller import Result
+from kueue_flux.runtime.errors import ApiError
+from kueue_flux.runtime.resource import Object, Resource
+from kueue_flux.runtime.store import Store
+from tests import builders
+from tests.builders import NAME, NAMESPACE, MiniClusterBuilder, condition
+from tests.controller.fake_api import FakeApi, FakeClient, Fault, Killed, copied, selects
+
+KEY = (NAMESPACE, NAME)
+OURS = "app.kubernetes.io/managed-by=kueue-flux"
+DEFAULT_QUEUE = "default"
+
+
+class NotYetError(AssertionError):
+    """What is to happen cannot: the adapter has not done its part."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A pod's containers were started, with these files.
+
+    Attributes:
+        pod: The pod's name.
+        index: Its completion index.
+        period: Which admission it was, counted by Kueue, from 1 (0 without a queue).
+        certificate: The certificate that it mounted.
+        brokers: For how many brokers its configuration was made.
+    """
+
+    pod: str
+    index: int
+    period: int
+    certificate: str
+    brokers: int
+
+
+class World:
+    """The cluster; each method is something that somebody other than the adapter does.
+
+    Attributes:
+        api: The server.
+        period: The number of admissions so far.
+        starts: Every pod that was started, in order.
+        positions: What the visibility API says.
+        unpullable: Indexes of pods whose image cannot be pulled.
+    """
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.period = 0
+        self.starts: list[Start] = []
+        self.unpullable: set[int] = set()
+        self._pods = 0
+        self.positions: dict[tuple[str, str], int] = {}
+
+    def pass_time(self, seconds: float = 10) -> None:
+        self.api.now += timedelta(seconds=seconds)
+
+    @property
+    def stamp(self) -> str:
+        return self.api.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    # -- what there is
+
+    def get(self, resource: Resource, name: str = NAME) -> Object:
+        """The object, which must be there."""
+        obj = self.api.get(resource, name, NAMESPACE)
+        if obj is None:
+            raise NotYetError(f"there is no {resource.kind} {name}")
+        return obj
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.get(MINICLUSTERS)["status"]
+
+    def reasons(self) -> dict[str, str]:
+        """Each condition of the MiniCluster as its status and reason."""
+        return {c["type"]: f"{c['status']} {c['reason']}" for c in self.status.get("conditions", [])}
+
+    def message(self, kind: str) -> str:
+        (found,) = [c["message"] for c in self.status["conditions"] if c["type"] == kind]
+        return str(found)
+
+    def certificate(self) -> str | None:
+        """What the Secret holds now, or None."""
+        secret = self.api.get(SECRETS, f"{NAME}-curve", NAMESPACE)
+        return base64.b64decode(secret["data"]["curve.cert"]).decode() if secret else None
+
+    def files(self) -> dict[str, str] | None:
+        """What the ConfigMap holds now, or None."""
+        found = self.api.get(CONFIG_MAPS, f"{NAME}-flux", NAMESPACE)
+        return found["data"] if found else None
+
+    def kinds(self) -> set[str]:
+        """The kinds of which the MiniCluster has an object."""
+        return {obj["kind"] for obj in self.api.objects.values()}
+
+    def workload(self) -> Object:
+        return self.get(WORKLOADS, f"job-{NAME}")
+
+    # -- the user
+
+    def submit(self, mc: MiniClusterBuilder) -> Object:
+        manifest = mc.obj()
+        for given in ("uid", "resourceVersion", "generation", "creationTimestamp"):
+            del manifest["metadata"][given]
+        return self.api.create(MINICLUSTERS, manifest)
+
+    def edit(self, resource: Resource, change: Callable[[Object], object], name: str = NAME) -> Object:
+        """Change an object in place."""
+        obj = copied(self.get(resource, name))
+        change(obj)
+        return self.api.update(resource, obj)
+
+    # -- Kueue
+
+    def with_default_queue(self) -> None:
+        """Let Kueue's webhook give each Job without a queue the namespace's default one."""
+
+        def webhook(obj: Object) -> None:
+            if obj["kind"] == "Job":
+                obj["metadata"]["labels"].setdefault(builders.QUEUE, DEFAULT_QUEUE)
+
+        self.api.webhooks.append(webhook)
+
+    def make_workload(self) -> None:
+        """Kueue sees the Job, and makes its Workload."""
+        self.api.create(WORKLOADS, builders.workload(self.get(JOBS)).obj())
+
+    def _workload_conditions(self, *new: dict[str, Any], **status: Any) -> None:
+        def change(obj: Object) -> None:
+            kinds = {c["type"] for c in new}
+            kept = [c for c in obj["status"].get("conditions", []) if c["type"] not in kinds]
+            obj["status"] |= {**status, "conditions": [*kept, *new]}
+
+        self.edit(WORKLOADS, change, f"job-{NAME}")
+
+    def keep_waiting(self, reason: str = "WaitingForQuota", message: str = "2 more cpu needed") -> None:
+        self._workload_conditions(condition("QuotaReserved", "False", reason, message, self.stamp))
+
+    def admit(self, count: int | None = None) -> None:
+        """Kueue admits the Job with so many pods, and unsuspends it."""
+        self.period += 1
+        assignment = {"name": "main"} | ({} if count is None else {"count": count})
+        self._workload_conditions(
+            condition("Evicted", "False", "QuotaReserved", "", self.stamp),
+            condition("QuotaReserved", at=self.stamp),
+            condition("Admitted", at=self.stamp),
+            admission={"clusterQueue": "cq", "podSetAssignments": [assignment]},
+        )
+
+        def unsuspend(job: Object) -> None:
+            job["spec"]["suspend"] = False
+            if count is not None:
+                job["spec"] |= {"parallelism": count, "completions": count}
+
+        self.edit(JOBS, unsuspend)
+
+    def evict(self, reason: str = "Preempted", message: str = "by a workload of higher priority") -> None:
+        self._workload_conditions(condition("Evicted", "True", reason, message, self.stamp))
+
+    def suspend(self) -> None:
+        """Kueue suspends the evicted Job and puts its size back."""
+        size = self.get(MINICLUSTERS)["spec"]["size"]
+        self.edit(JOBS, lambda job: job["spec"].update(suspend=True, parallelism=size, completions=size))
+
+    def release(self) -> None:
+        """Kueue takes the quota back, once no pod is left."""
+        if self.api.all(PODS):
+            raise NotYetError("there are pods")
+        self._workload_conditions(
+            condition("QuotaReserved", "False", "Pending", "preempted", self.stamp),
+            condition("Admitted", "False", "NoReservation", "", self.stamp),
+        )
+        self.edit(WORKLOADS, lambda obj: obj["status"].pop("admission"), f"job-{NAME}")
+
+    # -- the Job controller and the kubelets
+
+    def work(self) -> None:
+        """Everybody does what there is to do: pods come, start, find one another, and go."""
+        job = self.api.get(JOBS, NAME, NAMESPACE)
+        if job is None or job["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "kueue-flux":
+            return
+        over = any(c["type"] in ("Complete", "Failed") for c in job["status"].get("conditions", []))
+        if job["spec"].get("suspend"):
+            for pod in self.api.all(PODS):
+                self.api.delete(PODS, pod["metadata"]["name"], NAMESPACE)
+            self.edit(JOBS, lambda obj: obj["status"].pop("startTime", None))
+        elif not over:
+            self.edit(JOBS, lambda obj: obj["status"].setdefault("startTime", self.stamp))
+            self._create_pods(job)
+            self._start_pods()
+            self._boot()
+
+    def _create_pods(self, job: Object) -> None:
+        present = {pod["metadata"]["labels"][builders.INDEX] for pod in self.api.all(PODS) if not _is_lost(pod)}
+        for index in range(job["spec"]["completions"]):
+            if str(index) not in present:
+                self._pods += 1
+                made = builders.pod(job, index, f"{self._pods:05}").obj()
+                self.api.create(PODS, made)
+                self._set_pod(made["metadata"]["name"], made["status"])
+
+    def _active_pods(self) -> list[Object]:
+        pods = [pod for pod in self.api.all(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in pods if pod["status"].get("phase") in (None, "Pending", "Running")]
+
+    def running(self) -> list[str]:
+        """The names of the pods that run."""
+        return [pod["metadata"]["name"] for pod in self._active_pods() if pod["status"]["phase"] == "Running"]
+
+    def _set_pod(self, name: str, status: dict[str, Any]) -> None:
+        self.edit(PODS, lambda pod: pod.update(status=status), name)
+
+    def _start_pods(self) -> None:
+        """A kubelet starts a pod as soon as what it mounts is there."""
+        certificate, files = self.certificate(), self.files()
+        if certificate is None or files is None:
+            return
+        for pod in self._active_pods():
+            name, index = pod["metadata"]["name"], int(pod["metadata"]["labels"][builders.INDEX])
+            if pod["status"]["phase"] != "Pending":
+                continue
+            if index in self.unpullable:
+                stuck = builders.pod(self.get(JOBS), index).waiting_for("ImagePullBackOff", "no such tag")
+                self._set_pod(name, stuck.obj()["status"])
+            else:
+                self.starts.append(Start(name, index, self.period, certificate, int(files["size"])))
+                self._set_pod(name, builders.pod(self.get(JOBS), index).running().obj()["status"])
+
+    def _boot(self) -> None:
+        """Brokers with one certificate, as many as all of them expect, form an instance, and are ready."""
+        running = self.running()
+        files = {(s.certificate, s.brokers) for s in self.starts if s.pod in running}
+        if len(files) == 1 and {len(running)} == {brokers for _, brokers in files}:
+            for name in running:
+                self._set_pod(name, builders.pod(self.get(JOBS)).ready().obj()["status"])
+
+    def lead(self) -> Object:
+        leads = [pod for pod in self._active_pods() if pod["metadata"]["labels"][builders.INDEX] == "0"]
+        if not leads:
+            raise NotYetError("there is no lead")
+        return leads[0]
+
+    def end_lead(self, exit_code: int = 0, message: str = "") -> None:
+        """The command ends; only an instance that has booted can have run it."""
+        lead = self.lead()
+        if not any(c["type"] == "Ready" and c["status"] == "True" for c in lead["status"]["conditions"]):
+            raise NotYetError("Flux is not up")
+        ended = builders.pod(self.get(JOBS)).ended(exit_code, message).obj()["status"]
+        self._set_pod(lead["metadata"]["name"], ended)
+
+    def decide_job(
+        self, succeeded: bool = True, reason: str = "PodFailurePolicy", message: str = "by exit code"
+    ) -> None:
+        """The Job controller sees how the lead ended."""
+        kind = "SuccessCriteriaMet" if succeeded else "FailureTarget"
+        self._job_condition(condition(kind, "True", reason, message, self.stamp))
+
+    def finish_job(
+        self, succeeded: bool = True, reason: str = "PodFailurePolicy", message: str = "by exit code"
+    ) -> None:
+        """The Job controller has ended what was left of the pods."""
+        for pod in self._active_pods():
+            self.api.delete(PODS, pod["metadata"]["name"], NAMESPACE)
+        self._job_condition(condition("Complete" if succeeded else "Failed", "True", reason, message, self.stamp))
+
+    def _job_condition(self, new: dict[str, Any]) -> None:
+        self.edit(JOBS, lambda job: job["status"].setdefault("conditions", []).append(new))
+
+    def finish_workload(self) -> None:
+        self._workload_conditions(condition("Finished", "True", "Succeeded", "", self.stamp))
+
+
+def _is_lost(pod: Object) -> bool:
+    """Whether the Job controller replaces the pod: it is leaving, or has ended as none does whose command has ended."""
+    if "deletionTimestamp" in pod["metadata"]:
+        return True
+    states = [container["state"] for container in pod["status"].get("containerStatuses", [])]
+    return any(state.get("terminated", {}).get("exitCode") in LOST for state in states)
+
+
+class Adapter:
+    """One process of the adapter, its stores filled from the server's history.
+
+    Args:
+        world: The cluster.
+        fault: What goes wrong with its writes.
+        last: The kind whose writes come after others that are under way at the same time.
+        behind: How many of the newest events of a type its stores have not heard of yet.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        fault: Fault | None = None,
+        last: str = "",
+        behind: dict[Resource, int] | None = None,
+    ) -> None:
+        self.client = FakeClient(world.api, fault, last)
+        self.told: list[tuple[str, str, str]] = []
+        self._api = world.api
+        self.stores = {
+            MINICLUSTERS: Store(transform=resources.keep_minicluster),
+            JOBS: Store(transform=resources.keep_job),
+            PODS: Store(transform=resources.keep_pod),
+            WORKLOADS: Store(transform=resources.keep_workload),
+        }
+        self._seen = dict.fromkeys(self.stores, 0)
+        for resource in self.stores:
+            self.hear(resource, len(self._news(resource)) - (behind or {}).get(resource, 0))
+        self.reconciler = Reconciler(
+            self.client,  # type: ignore[arg-type]  # as much of a Client as the control loop uses
+            miniclusters=self.stores[MINICLUSTERS],
+            jobs=self.stores[JOBS],
+            workloads=self.stores[WORKLOADS],
+            pods=self.stores[PODS],
+            positions=world.positions,
+            events=self,
+            clock=lambda: world.api.now,
+        )
+
+    def event(self, regarding: Object, kind: str, reason: str, note: str, *, action: str) -> None:
+        """`runtime.events.Recorder`: note what the user is told."""
+        assert regarding["metadata"]["name"] == NAME
+        assert action
+        self.told.append((kind, reason, note))
+
+    @property
+    def writes(self) -> int:
+        return len(self.client.writes)
+
+    def _news(self, resource: Resource) -> list[Any]:
+        selector = OURS if resource in (JOBS, PODS) else ""
+        events = [e for e in self._api.history if e.resource == resource]
+        if selector:
+            events = [e for e in events if selects(selector, e.obj["metadata"].get("labels", {}))]
+        return events[self._seen[resource] :]
+
+    def pending(self, resource: Resource) -> int:
+        """How many events the store has not heard of yet."""
+        return len(self._news(resource))
+
+    def hear(self, resource: Resource, count: int | None = None, times: int = 1) -> int:
+        """Let a store hear the next events, each one so many times. Returns how many there were."""
+        events = self._news(resource)[:count] if count is None or count > 0 else []
+        store = self.stores[resource]
+        for event in events:
+            for _ in range(times):
+                if event.kind == "DELETED":
+                    store.delete(copied(event.obj))
+                else:
+                    store.observe(copied(event.obj))
+        self._seen[resource] += len(events)
+        return len(events)
+
+    def hear_all(self) -> int:
+        """Let every store hear everything. Returns how many events there were."""
+        return sum(self.hear(resource) for resource in self.stores)
+
+    async def turn(self) -> Result | None:
+        """Reconcile the MiniCluster once."""
+        return await self.reconciler.reconcile(KEY)
+
+
+class Life:
+    """The life of one MiniCluster, with processes of the adapter that come and go.
+
+    Args:
+        world: The cluster.
+        fault: What goes wrong with the first process's writes.
+        last: See `Adapter`.
+        away: How many stages go by before a killed process is followed by another.
+    """
+
+    def __init__(self, world: World, fault: Fault | None = None, last: str = "", away: int = 0) -> None:
+        self.world = world
+        self.adapter: Adapter | None = Adapter(world, fault, last)
+        self.adapters = [self.adapter]
+        self._last = last
+        self._away = away
+
+    async def stage(self, happens: Callable[[], object]) -> None:
+        """Something happens, and everybody works until there is nothing left to do."""
+        self.world.pass_time()
+        if self.adapter is None:
+            self._away -= 1
+        try:
+            happens()
+        except NotYetError:
+            if self.adapter is not None:
+                raise
+            await self.finish()  # the others wait for the adapter, so it comes back now
+            happens()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everybody work until there is nothing left to do."""
+        for _ in range(100):
+            self.world.work()
+            if self.adapter is None:
+                if self._away > 0:
+                    return
+                self._restart()
+            try:
+                if not await self._turn():
+                    self._check()
+                    return
+            except Killed:
+                self.adapter = None
+            except ApiError:
+                continue  # the work queue brings the key again
+        raise AssertionError("they go on for ever")
+
+    def _check(self) -> None:
+        """What runs was started with the files that are in place, whatever happened before."""
+        certificate = self.world.certificate()
+        for pod in self.world.running():
+            (start,) = [start for start in self.world.starts if start.pod == pod]
+            assert certificate in (None, start.certificate), f"{pod} runs with a certificate that is not in force"
+
+    async def finish(self) -> None:
+        """If nobody is there any more, somebody comes."""
+        self._away = 0
+        await self.settle()
+
+    def _restart(self) -> None:
+        self.adapter = Adapter(self.world, None, self._last)
+        self.adapters.append(self.adapter)
+
+    async def _turn(self) -> bool:
+        """Hear the news and reconcile. Returns whether anything happened."""
+        assert self.adapter
+        version = self.world.api.version
+        heard = self.adapter.hear_all()
+        await self.adapter.turn()
+        self.world.work()
+        return bool(heard) or self.world.api.version > version
+
+
+__all__ = ["KEY", "NETWORK_POLICIES", "SERVICES", "Adapter", "Life", "Start", "World"]
