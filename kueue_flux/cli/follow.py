@@ -1,0 +1,230 @@
+"""Waiting where a person watches: a line for each stage on stderr, the command's output on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from kueue_flux.api.conditions import Reason
+from kueue_flux.cli import render
+from kueue_flux.client.errors import ClientError, WaitTimeout
+from kueue_flux.client.miniclusters import AsyncMiniClusters, reached
+from kueue_flux.client.status import Result, Stage, Status
+
+T = TypeVar("T")
+
+# How often the position in the queue is looked up while waiting, seconds.
+POSITION_SECONDS = 5.0
+# How often counts of pods and brokers are printed at most, seconds.
+COUNTS_SECONDS = 1.0
+# How often Kueue's words are printed at most, when nothing but the words changes, seconds.
+WORDS_SECONDS = 15.0
+# What passes by itself in a moment, and is told only when it does not: no word from the controller or from Kueue
+# yet, and brokers that go down, as they do when the command has ended. Seconds.
+PASSING = frozenset({Reason.WAITING_FOR_WORKLOAD, "PendingEvaluation"})
+PASSING_SECONDS = 1.0
+ENDING_SECONDS = 4.0
+# After so long without a word from the controller, it is probably not there, seconds.
+CONTROLLER_SECONDS = 10.0
+# For the rest of the output after the end, seconds.
+DRAIN_SECONDS = 15.0
+
+NO_CONTROLLER = (
+    "no controller has looked at it yet: is kueue-flux running? "
+    "kubectl get deployments -A -l app.kubernetes.io/name=kueue-flux"
+)
+
+
+class Follower:
+    """Follows one MiniCluster until it reaches a condition or ends.
+
+    Args:
+        client: For the MiniCluster's namespace.
+        name: Its name.
+        condition: The condition type to wait for.
+        output: Takes each line of the command's output; None leaves the output alone.
+        say: Takes each line for the reader.
+    """
+
+    def __init__(
+        self,
+        client: AsyncMiniClusters,
+        name: str,
+        *,
+        condition: str = "Finished",
+        output: Callable[[bytes], None] | None = None,
+        say: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._condition = condition
+        self._output = output
+        self._tell = say
+        self._began = time.monotonic()
+        self._shown: Status | None = None
+        self._shown_at = 0.0
+        self._held: float | None = None
+        self._ran = 0
+        self._asked_at = -POSITION_SECONDS
+        self._position: int | None = None
+        self._warned = False
+        self._away = False
+
+    async def run(self, limit: float | None = None) -> Result:
+        """Follow.
+
+        Args:
+            limit: Seconds; None waits for ever.
+
+        Returns:
+            The result; its `succeeded` is None where the condition came before the end.
+
+        Raises:
+            WaitTimeout: It took longer than the limit.
+            ClientError: It cannot be followed any more.
+        """
+        reading = asyncio.create_task(self._read(self._output)) if self._output is not None else None
+        try:
+            async with asyncio.timeout(limit):
+                result, status = await self._watch()
+                if reading is not None:
+                    await self._drain(reading)
+        except TimeoutError:
+            raise WaitTimeout(f"MiniCluster {self._name} is not {self._condition.lower()} after {limit:g} s") from None
+        finally:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+        self._print(status)
+        return result
+
+    async def _watch(self) -> tuple[Result, Status]:
+        """Print stages until the end, which is left for later: the output's last lines come first."""
+        objects = self._client.watch(self._name, on_outage=self._outage)
+        async with aclosing(ticking(objects, COUNTS_SECONDS)) as states:
+            async for obj, is_new in states:
+                self._away = self._away and not is_new
+                status = Status.from_object(obj)
+                if (result := reached(obj, status, self._condition)) is not None:
+                    return result, status
+                self._show(await self._with_position(status))
+        raise AssertionError("a watch does not end by itself")
+
+    def _show(self, status: Status) -> None:
+        shown, now = self._shown, time.monotonic()
+        if status.stage is Stage.CREATED and now - self._began > CONTROLLER_SECONDS and not self._warned:
+            self._warned = True
+            self._line(NO_CONTROLLER)
+        if shown is not None and render.line(shown) == render.line(status):
+            return
+        if self._passes(status, now):
+            return
+        pause = 0.0
+        if shown is not None and (shown.stage, shown.reason) == (status.stage, status.reason):
+            pause = COUNTS_SECONDS if shown.stage is not Stage.QUEUED else WORDS_SECONDS
+            pause = 0.0 if shown.position != status.position else pause
+        if now - self._shown_at >= pause:
+            self._print(status)
+
+    def _passes(self, status: Status, now: float) -> bool:
+        """Whether the status may be gone in a moment, and is better not told yet."""
+        if status.stage is Stage.RUNNING:
+            self._ran = status.admissions
+        if status.stage is Stage.CREATED or status.reason in PASSING:
+            patience = PASSING_SECONDS
+        elif status.stage is Stage.STARTING and self._ran and self._ran == status.admissions:
+            patience = ENDING_SECONDS
+        else:
+            self._held = None
+            return False
+        self._held = now if self._held is None else self._held
+        return now - self._held < patience
+
+    def _print(self, status: Status) -> None:
+        self._shown, self._shown_at = status, time.monotonic()
+        self._line(render.line(status))
+
+    def _line(self, text: str) -> None:
+        self._tell(f"{time.monotonic() - self._began:6.1f}s  {text}")
+
+    async def _with_position(self, status: Status) -> Status:
+        if status.stage is not Stage.QUEUED:
+            self._position = None
+            return status
+        if time.monotonic() - self._asked_at >= POSITION_SECONDS:
+            self._asked_at = time.monotonic()
+            with suppress(ClientError):  # the watch tells of an outage; the controller's position will do
+                (asked,) = await self._client.with_positions([status])
+                self._position = asked.position
+        return replace(status, position=status.position if self._position is None else self._position)
+
+    def _outage(self, error: ClientError) -> None:
+        if not self._away:
+            self._away = True
+            self._line(f"{error.message}; trying again")
+
+    async def _read(self, output: Callable[[bytes], None]) -> None:
+        try:
+            async with aclosing(self._client.raw_logs(self._name, follow=True)) as lines:
+                async for line in lines:
+                    output(line)
+        except ClientError as error:
+            # Whoever may not read logs can still wait.
+            self._line(f"the output cannot be shown: {error}")
+        except BrokenPipeError:
+            # As with `| head`: the result is still waited for, and is the exit code.
+            silence_stdout()
+
+    async def _drain(self, reading: asyncio.Task[None]) -> None:
+        done, _ = await asyncio.wait([reading], timeout=DRAIN_SECONDS)
+        if done:
+            reading.result()
+        else:
+            self._line("the rest of the output did not come in time")
+
+
+async def ticking(stream: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[tuple[T, bool], None]:
+    """Yield what a stream yields, and the last of it again whenever nothing came for a while.
+
+    Args:
+        stream: Is closed with this generator.
+        seconds: The while.
+
+    Yields:
+        (item, whether it is new).
+    """
+    async with aclosing(stream):
+        coming = asyncio.ensure_future(anext(stream))
+        try:
+            item = await coming
+            is_new = True
+            coming = asyncio.ensure_future(anext(stream))
+            while True:
+                yield item, is_new
+                done, _ = await asyncio.wait([coming], timeout=seconds)
+                is_new = bool(done)
+                if done:
+                    item = coming.result()
+                    coming = asyncio.ensure_future(anext(stream))
+        except StopAsyncIteration:
+            return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
+def write_output(line: bytes) -> None:
+    """Print one line of a command's output as the command wrote it."""
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def silence_stdout() -> None:
+    """Let nothing more be written to a closed pipe, also not when Python flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

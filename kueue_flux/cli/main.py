@@ -1,0 +1,398 @@
+"""The command `kueue-flux`, also as `kubectl kueue-flux`: its commands and their options.
+
+It starts in a tenth of a second: what talks to a cluster, validates or draws is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from kueue_flux.cli import failures, options
+from kueue_flux.cli.options import Cluster, Context, Form, Goal, Kubeconfig, ListForm, Namespace, Timeout
+from kueue_flux.cli.terminal import complain, emit, say
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="The MiniCluster's name.", show_default=False, autocompletion=options.complete_name
+    ),
+]
+
+
+class Commands(TyperGroup):
+    """The commands; those of `dev` are loaded when it is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Put the dev cluster's own application in the place of its entry in the help."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name == "dev":
+            from kueue_flux.devcluster.cli import app as dev
+
+            command = typer.main.get_group(dev)
+        return name, command, rest
+
+
+class CommandAfterDashes(TyperCommand):
+    """A command whose last argument is a command line: everything after `--`, and only that."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take what stands after the dashes as it is."""
+        dashes = args.index("--") if "--" in args else len(args)
+        rest = super().parse_args(ctx, args[:dashes])
+        if ctx.params["command"]:
+            ctx.fail("the command to run goes after two dashes: submit --image IMAGE -- COMMAND...")
+        ctx.params["command"] = tuple(args[dashes + 1 :]) or None
+        return rest
+
+    def collect_usage_pieces(self, _ctx: Any) -> list[str]:
+        """Say it as it is to be typed."""
+        return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Run commands under Flux, the HPC resource manager, on a Kubernetes cluster shared by Kueue.",
+)
+
+
+@app.callback()
+def top(
+    ctx: typer.Context, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+) -> None:
+    """Keep the options that stand before the command."""
+    ctx.obj = Cluster(namespace, context, kubeconfig)
+
+
+_SHAPE = "MiniCluster"
+_FLUX = "Flux"
+_WAIT = "Waiting"
+
+
+@app.command(cls=CommandAfterDashes)
+def submit(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="YAML with MiniClusters; - is stdin.", show_default=False)
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COMMAND...", help="The command to run under Flux, after two dashes.", show_default=False
+        ),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", "-i", metavar="IMAGE", help="Container image.", rich_help_panel=_SHAPE)
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            "--queue", "-q", metavar="NAME", help="LocalQueue; without one it runs at once.", rich_help_panel=_SHAPE
+        ),
+    ] = None,
+    size: Annotated[
+        int,
+        typer.Option("--size", "-N", metavar="NODES", help="One pod and one Flux broker each.", rich_help_panel=_SHAPE),
+    ] = 1,
+    min_size: Annotated[
+        int | None,
+        typer.Option(metavar="NODES", help="Start with as few, if quota is short.", rich_help_panel=_SHAPE),
+    ] = None,
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TASKS", help="Copies of the command over all nodes. Default: one a node.", rich_help_panel=_SHAPE
+        ),
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option(metavar="CPUS", help="For each node; counts in the queue.", rich_help_panel=_SHAPE)
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="For each node, as 4Gi.", rich_help_panel=_SHAPE)
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env", "-e", metavar="K=V", help="Repeat it; K alone takes the value from here.", rich_help_panel=_SHAPE
+        ),
+    ] = None,
+    workdir: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The command's directory.", rich_help_panel=_SHAPE)
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Default: the command's and a suffix.", rich_help_panel=_SHAPE)
+    ] = None,
+    priority: Annotated[
+        str | None, typer.Option(metavar="NAME", help="WorkloadPriorityClass.", rich_help_panel=_SHAPE)
+    ] = None,
+    ttl: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIME", parser=options.seconds, help="Delete it so long after its end.", rich_help_panel=_SHAPE
+        ),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet/--verbose", help="Log the command's output only.", rich_help_panel=_FLUX)
+    ] = True,
+    flux_view: Annotated[
+        bool,
+        typer.Option(
+            "--flux-view/--no-flux-view", help="Bring Flux along; without, the image has it.", rich_help_panel=_FLUX
+        ),
+    ] = True,
+    flux_image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="Bring Flux from this image.", rich_help_panel=_FLUX)
+    ] = None,
+    flux_volume: Annotated[
+        bool, typer.Option("--flux-volume", help="Mount that image instead of copying from it.", rich_help_panel=_FLUX)
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", "-w", help="Wait for the end; exits with the command's exit code.", rich_help_panel=_WAIT
+        ),
+    ] = False,
+    logs: Annotated[
+        bool | None,
+        typer.Option(
+            "--logs/--no-logs",
+            "-f",
+            help="Wait and show the output. Default with --wait.",
+            rich_help_panel=_WAIT,
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Timeout = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the MiniCluster instead.")] = False,
+    output: Annotated[Form | None, typer.Option("--output", "-o", help="Print what was submitted.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Submit a command, or the MiniClusters of a FILE.
+
+    kueue-flux submit -q team-a -N 4 -i ubuntu --wait -- hostname
+
+    kueue-flux submit minicluster.yaml
+    """
+    from kueue_flux.cli import submit as work
+    from kueue_flux.cli.manifest import Flags, from_flags
+
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    wait = wait or bool(logs)
+    if output and wait:
+        ctx.fail("--output prints the MiniCluster, --wait the command's output: leave one out")
+    if file is not None:
+        _only_with_command(ctx, file, command)
+        source, objects = file, failures.usage(work.read_file, file)
+    elif command and image:
+        flags = Flags(
+            image=image, name=name, queue=queue, priority=priority, size=size, min_size=min_size, tasks=tasks, cpu=cpu,
+            memory=memory, env=env or (), workdir=workdir, quiet=quiet, flux_view=flux_view, flux_image=flux_image,
+            flux_volume=flux_volume, ttl=None if ttl is None else round(ttl),
+        )  # fmt: skip
+        source, objects = "this MiniCluster", [failures.usage(from_flags, flags, command)]
+    else:
+        ctx.fail("an image and a command are needed, or a FILE: submit --image IMAGE -- COMMAND...")
+    objects = failures.usage(work.into_namespace, objects, cluster.namespace)
+    if not work.valid(objects, source):
+        raise typer.Exit(failures.MISUSED)
+    if dry_run:
+        emit(work.as_one(objects), output or Form.YAML)
+        return
+    if logs and len(objects) > 1:
+        ctx.fail("--logs shows the output of one MiniCluster, and the file holds several")
+    # Stdout is for what was asked for: the name, the object, or the output of the command.
+    tell = (lambda name: say(f"submitted {name}")) if wait or output else print
+    created = failures.run(work.send(objects, cluster, tell))
+    if output:
+        emit(work.as_one(created), output)
+    if wait:
+        going_on: list[str] = []
+        shown = len(created) == 1 and logs is not False
+        following = work.follow(created, cluster, going_on, logs=shown, limit=timeout)
+        raise typer.Exit(failures.run(following, going_on))
+
+
+# What describes a MiniCluster, and so does not go with a FILE that describes its own.
+_DESCRIBING = (
+    "image", "queue", "size", "min_size", "tasks", "cpu", "memory", "env", "workdir", "name", "priority", "ttl",
+    "quiet", "flux_view", "flux_image", "flux_volume",
+)  # fmt: skip
+
+
+def _only_with_command(ctx: typer.Context, file: str, command: Sequence[str] | None) -> None:
+    if file != "-" and not Path(file).exists():
+        return  # reading it will say so, and that a command goes after two dashes
+    if command:
+        ctx.fail(f"either a FILE ({file}) or a command after two dashes, not both")
+    for option in _DESCRIBING:
+        source = ctx.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":
+            flag = option.replace("_", "-")
+            ctx.fail(f"--{flag} describes a MiniCluster, and FILE ({file}) brings its own: set it there")
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Those of all namespaces.")] = False,
+    output: Annotated[ListForm | None, typer.Option("--output", "-o", help="Form of the output.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List MiniClusters and where they stand."""
+    from kueue_flux.cli import commands
+
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    failures.run(commands.list_all(cluster, all_namespaces=all_namespaces, form=output))
+
+
+@app.command()
+def status(
+    ctx: typer.Context,
+    name: Name,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until it has ended.")] = False,
+    output: Annotated[Form | None, typer.Option("--output", "-o", help="Form of the output.")] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show where a MiniCluster stands, and why."""
+    from kueue_flux.cli import commands
+
+    if watch and output:
+        ctx.fail("--watch is for people, --output for programs: leave one out")
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    if watch:
+        failures.run(commands.watch_status(cluster, name), [cluster.target(name)])
+    else:
+        failures.run(commands.show_status(cluster, name, form=output))
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for output, until the end.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print the output of a MiniCluster's command."""
+    from kueue_flux.cli import commands
+
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    going_on = [cluster.target(name)] if follow else []
+    failures.run(commands.print_logs(cluster, name, follow=follow), going_on)
+
+
+@app.command()
+def wait(
+    ctx: typer.Context,
+    name: Name,
+    goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.FINISHED,
+    timeout: Timeout = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Wait for a MiniCluster; exits with its command's exit code."""
+    from kueue_flux.cli import commands
+
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    going_on = [cluster.target(name)]
+    raise typer.Exit(failures.run(commands.wait_for(cluster, name, goal, timeout), going_on))
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help="MiniClusters.", show_default=False, autocompletion=options.complete_name
+        ),
+    ],
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until their pods have ended.")] = True,
+    timeout: Timeout = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Delete MiniClusters and all that belongs to them."""
+    from kueue_flux.cli import commands
+
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    raise typer.Exit(failures.run(commands.delete_all(cluster, names, wait=wait, limit=timeout)))
+
+
+@app.command()
+def dev() -> None:
+    """Bring up and take down clusters for development."""
+    raise AssertionError("Commands.resolve_command puts the dev cluster's application in this place")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("kueue-flux")
+    except PackageNotFoundError:
+        number = "(a checkout that is not installed)"
+    print(f"kueue-flux {number}")
+
+
+def program_name(argv0: str) -> str:
+    """What the user typed: `kubectl kueue-flux` where kubectl has called us as its plugin."""
+    name = Path(argv0).name
+    return "kubectl kueue-flux" if name.startswith("kubectl-") else "kueue-flux"
+
+
+def main() -> None:
+    """Run the command with the process's arguments, and exit."""
+    sys.exit(run(sys.argv[1:], program_name(sys.argv[0])))
+
+
+def run(args: Sequence[str], program: str = "kueue-flux") -> int:
+    """Run the command.
+
+    Args:
+        args: Its arguments.
+        program: Its name, for help and errors.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        code = typer.main.get_command(app).main(list(args), prog_name=program, standalone_mode=False)
+    except typer.TyperException as error:
+        show = getattr(error, "show", None)
+        if show is not None:
+            show()
+        else:
+            complain(str(error))
+        return error.exit_code
+    except typer.Abort:
+        return failures.INTERRUPTED
+    except BrokenPipeError:
+        # As with `| head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return failures.FAILED
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The two streams: results go to stdout, everything for the reader's eyes to stderr, colour only where it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def coloured(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether colours go to that stream: a terminal, and nobody said no (https://no-color.org)."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def painter(stream: TextIO) -> Any:
+    """A function (text, colour) -> text for that stream."""
+    if not coloured(stream):
+        return lambda text, _colour: text
+
+    def paint(text: str, colour: str) -> str:
+        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if colour in _CODES else text
+
+    return paint
+
+
+def say(text: str) -> None:
+    """Tell the reader something."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def complain(message: str, remedy: str = "") -> None:
+    """Report an error and what to do about it."""
+    paint = painter(sys.stderr)
+    say(f"{paint('Error:', 'red')} {message}")
+    if remedy:
+        say(f"  {remedy}")
+
+
+def emit(data: Any, form: str) -> None:
+    """Print data as JSON or YAML."""
+    if form == "json":
+        print(json.dumps(data, indent=2))
+        return
+    import yaml
+
+    print(yaml.safe_dump(data, sort_keys=False, width=10_000).rstrip())

@@ -1,0 +1,198 @@
+import io
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from kueue_flux.cli import main, options, terminal
+
+MANIFEST = """
+apiVersion: flux-framework.org/v1alpha2
+kind: MiniCluster
+metadata: {name: hello}
+spec: {size: 2, containers: [{image: ubuntu, command: hostname}]}
+"""
+
+
+async def test_dry_run_prints_what_would_be_submitted(invoke):
+    ended = await invoke(
+        *("submit", "-q", "team-a", "--size", "4", "--image", "ubuntu", "--name", "hello", "-n", "team", "--dry-run"),
+        *("--", "sh", "-c", "exit 3"),
+    )
+    assert ended.code == 0
+    assert yaml.safe_load(ended.out) == {
+        "apiVersion": "flux-framework.org/v1alpha2",
+        "kind": "MiniCluster",
+        "metadata": {"name": "hello", "namespace": "team", "labels": {"kueue.x-k8s.io/queue-name": "team-a"}},
+        "spec": {
+            "size": 4,
+            "tasks": 4,
+            "logging": {"quiet": True},
+            "containers": [{"image": "ubuntu", "command": "sh -c 'exit 3'"}],
+        },
+    }
+
+
+async def test_what_dry_run_prints_can_be_submitted(invoke, monkeypatch):
+    first = await invoke("submit", "-i", "ubuntu", "-N", "2", "-e", "A=b", "--ttl", "1h30m", "--dry-run", "--", "date")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(first.out))
+    again = await invoke("submit", "-", "--dry-run", "-o", "yaml")
+    assert again.out == first.out
+    assert yaml.safe_load(again.out)["spec"]["ttlSecondsAfterFinished"] == 5400
+
+
+async def test_several_documents_become_a_list(invoke, tmp_path):
+    file = tmp_path / "two.yaml"
+    file.write_text(f"{MANIFEST}---{MANIFEST.replace('hello', 'there')}")
+    ended = await invoke("submit", str(file), "--dry-run", "-o", "yaml")
+    assert [item["metadata"]["name"] for item in yaml.safe_load(ended.out)["items"]] == ["hello", "there"]
+
+
+async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
+    ended = await invoke("submit", "-i", "ubuntu", "--dry-run", "--", "ls", "--size", "-N", "--", "--help")
+    assert yaml.safe_load(ended.out)["spec"]["containers"][0]["command"] == "ls --size -N -- --help"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["submit"], "an image and a command are needed, or a FILE"),
+        (["submit", "-i", "ubuntu"], "an image and a command are needed"),
+        (["submit", "--", "hostname"], "an image and a command are needed"),
+        (["submit", "-i", "ubuntu", "--"], "an image and a command are needed"),
+        (["submit", "hostname"], "put it after two dashes: submit --image IMAGE -- hostname"),
+        (["submit", "-i", "ubuntu", "hostname"], "put it after two dashes"),
+        (["submit", "-i", "ubuntu", "sh", "-c", "x"], "No such option: -c"),
+        (["submit", "-i", "ubuntu", "echo", "hi"], "goes after two dashes"),
+        (["submit", "FILE", "--", "hostname"], "either a FILE"),
+        (["submit", "FILE", "-N", "4"], "--size describes a MiniCluster"),
+        (["submit", "FILE", "--no-flux-view"], "--flux-view describes a MiniCluster"),
+        (["submit", "FILE", "--wait", "-o", "yaml"], "leave one out"),
+        (["submit", "FILE", "--timeout", "soon"], "'soon' is no length of time"),
+        (["submit", "-i", "ubuntu", "-e", "=1", "--", "x"], "a name is missing"),
+        (["status", "x", "--watch", "-o", "json"], "leave one out"),
+        (["status"], "Missing argument 'NAME'"),
+        (["list", "-o", "xml"], "'xml' is not one of"),
+        (["wait", "x", "--for", "christmas"], "'christmas' is not one of"),
+        (["lst"], "Did you mean 'list'?"),
+    ],
+)
+async def test_misuse_is_told_with_exit_code_2(invoke, tmp_path, monkeypatch, args, message):
+    file = tmp_path / "mc.yaml"
+    file.write_text(MANIFEST)
+    ended = await invoke(*(str(file) if arg == "FILE" else arg for arg in args))
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.out == ""
+
+
+async def test_each_problem_is_told_with_its_remedy(invoke, tmp_path):
+    file = tmp_path / "mc.yaml"
+    file.write_text(f"{MANIFEST}---{MANIFEST.replace('size: 2', 'size: 0, minSize: 3, intractive: true')}")
+    ended = await invoke("submit", str(file))
+    assert ended.code == 2
+    assert ended.err.startswith(f"Error: {file}, document 2 (MiniCluster hello) cannot be run: 2 problems\n")
+    assert "  spec.size: must be at least 1 (it is 0)\n    change it\n" in ended.err
+    assert "  spec.intractive: is not a field\n    did you mean interactive?\n" in ended.err
+
+
+async def test_a_namespace_that_contradicts_the_file(invoke, tmp_path):
+    file = tmp_path / "mc.yaml"
+    file.write_text(MANIFEST.replace("name: hello", "name: hello, namespace: there"))
+    ended = await invoke("submit", str(file), "-n", "here")
+    assert (ended.code, "names namespace there, but --namespace says here" in ended.err) == (2, True)
+
+
+async def test_without_a_command_the_help_is_shown(invoke):
+    ended = await invoke()
+    assert ended.code == 2
+    assert "Usage:" in ended.err + ended.out
+
+
+async def test_the_version(invoke):
+    ended = await invoke("version")
+    assert ended.code == 0
+    assert ended.out.startswith("kueue-flux ")
+
+
+@pytest.mark.parametrize(
+    ("argv0", "program"),
+    [
+        ("/usr/bin/kueue-flux", "kueue-flux"),
+        ("/usr/local/bin/kubectl-kueue_flux", "kubectl kueue-flux"),
+        ("main.py", "kueue-flux"),
+    ],
+)
+def test_the_program_has_the_name_under_which_it_was_called(argv0, program):
+    assert main.program_name(argv0) == program
+
+
+def test_help_says_how_to_call_it_as_a_plugin(capsys):
+    assert main.run(["list", "--help"], "kubectl kueue-flux") == 0
+    assert "Usage: kubectl kueue-flux list" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("0.5", 0.5), ("10m", 600), ("1h30m", 5400), ("2h5s", 7205)]
+)
+def test_lengths_of_time(text, seconds):
+    assert options.seconds(text) == seconds
+
+
+def test_a_target_is_what_one_types_to_reach_it():
+    assert options.Cluster().target("hello") == "hello"
+    assert options.Cluster("team", None, "/a b").target("hello") == "hello -n team --kubeconfig '/a b'"
+    assert options.Cluster("team", "c").target("hello", "there") == "hello -n there --context c"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "environ", "coloured"),
+    [
+        (Terminal(), {}, True),
+        (Terminal(), {"NO_COLOR": "1"}, False),
+        (Terminal(), {"NO_COLOR": ""}, True),
+        (Terminal(), {"TERM": "dumb"}, False),
+        (io.StringIO(), {}, False),
+    ],
+)
+def test_colour_goes_to_terminals_that_want_it(stream, environ, coloured):
+    assert terminal.coloured(stream, environ) is coloured
+
+
+def loaded(*args):
+    code = (
+        "import sys\n"
+        "from kueue_flux.cli.main import run\n"
+        f"run({list(args)!r})\n"
+        "print(*sorted(set(sys.modules) & {'kr8s', 'httpx', 'yaml', 'kueue_flux.api', 'kueue_flux.devcluster'}))"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split("\n")[
+        -2
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "modules"),
+    [
+        (["--help"], []),
+        (["version"], []),
+        (["submit", "--help"], []),
+        (["submit", "-i", "x", "--dry-run", "--", "hostname"], ["kueue_flux.api", "yaml"]),
+    ],
+)
+def test_it_starts_fast_because_it_loads_only_what_it_uses(args, modules):
+    assert loaded(*args).split() == modules
+
+
+def test_the_dev_clusters_own_commands_are_found(capsys):
+    assert main.run(["dev", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Usage: kueue-flux dev" in out
+    assert "up" in out
+    assert "down" in out

@@ -1,0 +1,72 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from kueue_flux.client.status import Result, Stage, Status
+from tests.client import objects
+from tests.client.objects import ACCEPTED, ADMITTED, RESERVED, STARTING, WAITING, minicluster
+
+
+@pytest.mark.parametrize(
+    ("conditions", "stage", "reason"),
+    [
+        ((), Stage.CREATED, ""),
+        ((ACCEPTED,), Stage.CREATED, "Accepted"),
+        ((("Accepted", "False", "InvalidSpec", "size is 0"),), Stage.REFUSED, "InvalidSpec"),
+        (objects.QUEUED, Stage.QUEUED, "WaitingForQuota"),
+        ((ACCEPTED, RESERVED), Stage.RESERVED, "QuotaReserved"),
+        ((ACCEPTED, RESERVED, ("Admitted", "False", "Pending", "checks")), Stage.RESERVED, "Pending"),
+        ((ACCEPTED, RESERVED, ADMITTED), Stage.STARTING, "Admitted"),
+        (objects.STARTED, Stage.STARTING, "BrokersStarting"),
+        (objects.RUNNING, Stage.RUNNING, "BrokersUp"),
+        ((*objects.ENDED, objects.SUCCEEDED), Stage.SUCCEEDED, "Succeeded"),
+        ((*objects.ENDED, objects.FAILED), Stage.FAILED, "Failed"),
+        # A spec that was changed after creation does not end what runs.
+        ((("Accepted", "False", "SpecChanged", "x"), RESERVED, ADMITTED, STARTING), Stage.STARTING, "BrokersStarting"),
+        ((ACCEPTED, WAITING, ("Finished", "False", "Waiting", "")), Stage.QUEUED, "WaitingForQuota"),
+    ],
+)
+def test_the_conditions_become_one_stage(conditions, stage, reason):
+    status = Status.from_object(minicluster("hello", *conditions))
+    assert (status.stage, status.reason) == (stage, reason)
+
+
+def test_a_new_object_is_created():
+    new = minicluster("hello")
+    del new["status"]
+    status = Status.from_object(new)
+    assert status.stage is Stage.CREATED
+    assert (status.size, status.min_size, status.nodes, status.queue) == (4, 4, 4, "team-a")
+    assert status.created == datetime(2030, 1, 31, 12, tzinfo=UTC)
+    assert status.result is None
+
+
+def test_the_queue_may_stand_in_job_labels_as_with_the_operator():
+    mc = minicluster("hello")
+    del mc["metadata"]["labels"]
+    mc["spec"]["jobLabels"] = {"kueue.x-k8s.io/queue-name": "team-b"}
+    assert Status.from_object(mc).queue == "team-b"
+
+
+def test_partial_admission_shows_in_the_nodes():
+    status = Status.from_object(minicluster("hello", *objects.RUNNING, admission={"id": "a", "size": 3}))
+    assert (status.size, status.admitted_size, status.nodes) == (4, 3, 3)
+
+
+def test_an_eviction_is_remembered_while_waiting_only():
+    evicted = (ACCEPTED, WAITING, ("Admitted", "False", "Preempted", "by a higher priority"))
+    waiting = Status.from_object(minicluster("hello", *evicted, admissions=1, admission={"id": "a", "size": 4}))
+    assert (waiting.stage, waiting.evicted, waiting.admitted_size) == (Stage.QUEUED, "Preempted", None)
+    assert Status.from_object(objects.queued(admissions=0)).evicted == ""
+    assert Status.from_object(objects.running()).evicted == ""
+
+
+def test_the_result():
+    assert Status.from_object(objects.failed()).result == Result(
+        False, 3, "Failed", "the command exited with code 3 (CommandFailed)"
+    )
+
+
+def test_the_position_is_told_only_while_waiting():
+    assert Status.from_object(objects.queued(queuePosition=2)).position == 2
+    assert Status.from_object(minicluster("hello", *objects.RUNNING, queuePosition=2)).position is None
