@@ -1,0 +1,1 @@
+"""Clusters for the demo, the tests and the benchmarks: kind, and a control plane as plain processes."""
