@@ -1,0 +1,1 @@
+"""Examples; `demo` is what `make demo` runs."""
