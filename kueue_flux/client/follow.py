@@ -14,7 +14,7 @@ from kueue_flux.client.watch import Objects, states
 
 
 async def follow(
-    connection: Connection, namespace: str, name: str, miniclusters: str, selector: dict[str, str]
+    connection: Connection, namespace: str, uid: str, miniclusters: str, selector: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """Yield the lines of the lead's log as they come, until the MiniCluster has finished or is gone.
 
@@ -24,18 +24,18 @@ async def follow(
     Args:
         connection: Where to ask.
         namespace: The MiniCluster's namespace.
-        name: Its name.
+        uid: Its uid. Another of the same name is not followed.
         miniclusters: API path of the namespace's MiniClusters.
-        selector: Query parameters that select this one.
+        selector: Query parameters that select it by name.
     """
     read: set[str] = set()
-    async with _Current(connection, namespace, name, miniclusters, selector) as current:
+    async with _Current(connection, namespace, uid, miniclusters, selector) as current:
         while True:
             lead = logs.lead_of(current.pods)
             over = current.over
             if over:
                 # The two watches are not in step: the lead of a short command may not have been seen yet.
-                lead = await logs.current_lead(connection, namespace, name)
+                lead = await logs.current_lead(connection, namespace, uid)
             if lead is not None and lead.run and lead.run not in read:
                 read.add(lead.run)
                 async with aclosing(logs.read(connection, namespace, lead, follow=True)) as lines:
@@ -51,13 +51,14 @@ class _Current:
     """The lead's pods and the MiniCluster as they are now, kept so by two watches."""
 
     def __init__(
-        self, connection: Connection, namespace: str, name: str, miniclusters: str, selector: dict[str, str]
+        self, connection: Connection, namespace: str, uid: str, miniclusters: str, selector: dict[str, str]
     ) -> None:
+        self._uid = uid
         self.pods: Objects = []
         self.miniclusters: Objects | None = None
         self._changed = asyncio.Event()
         self._watches = (
-            (self._take_pods, logs.pods_path(namespace), logs.lead_selector(name)),
+            (self._take_pods, logs.pods_path(namespace), logs.lead_selector(uid)),
             (self._take_miniclusters, miniclusters, selector),
         )
         self._connection = connection
@@ -77,7 +78,8 @@ class _Current:
         """Whether there is no more output to come."""
         if self.miniclusters is None:
             return False
-        return not self.miniclusters or Status.from_object(self.miniclusters[0]).is_finished
+        this = next((mc for mc in self.miniclusters if mc["metadata"]["uid"] == self._uid), None)
+        return this is None or Status.from_object(this).is_finished
 
     async def change(self) -> None:
         """Wait for the next change.

@@ -19,7 +19,8 @@ from kueue_flux.client.errors import NotFound, Rejected, Unavailable, Unreachabl
 # As the manifests name it.
 CONTAINER = "flux"
 LEAD = "batch.kubernetes.io/job-completion-index=0"
-MINICLUSTER = "flux-framework.org/minicluster"
+# The uid, not the name: the pods of a deleted MiniCluster of the same name may still be ending.
+MINICLUSTER_UID = "flux-framework.org/minicluster-uid"
 
 # For a log that the kubelet cannot give although the container has run, seconds times attempts.
 PAUSE_SECONDS = 0.5
@@ -99,14 +100,14 @@ def pods_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
-def lead_selector(name: str) -> dict[str, str]:
-    """Query parameters that select the pods of a MiniCluster's lead."""
-    return {"labelSelector": f"{LEAD},{MINICLUSTER}={name}"}
+def lead_selector(uid: str) -> dict[str, str]:
+    """Query parameters that select the pods of the lead of the MiniCluster with this uid."""
+    return {"labelSelector": f"{LEAD},{MINICLUSTER_UID}={uid}"}
 
 
-async def current_lead(connection: Connection, namespace: str, name: str) -> Lead | None:
-    """Ask for the lead's pod; None where there is none."""
-    pods, _ = await connection.collect(pods_path(namespace), lead_selector(name))
+async def current_lead(connection: Connection, namespace: str, uid: str) -> Lead | None:
+    """Ask for the pod of the lead of the MiniCluster with this uid; None where there is none."""
+    pods, _ = await connection.collect(pods_path(namespace), lead_selector(uid))
     return lead_of(sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", ""))))
 
 

@@ -251,14 +251,14 @@ class AsyncMiniClusters:
 
     async def raw_logs(self, name: str, *, follow: bool = False) -> AsyncGenerator[bytes, None]:
         """The same as :meth:`logs`, with the bytes that the command wrote."""
-        status = Status.from_object(await self.get(name))
-        namespace = await self.namespace()
+        found = await self.get(name)
+        uid, namespace = found["metadata"]["uid"], await self.namespace()
         if follow:
-            stream = follow_output(self._connection, namespace, name, await self._miniclusters(), _selector(name))
+            stream = follow_output(self._connection, namespace, uid, await self._miniclusters(), _selector(name))
         else:
-            lead = await logs.current_lead(self._connection, namespace, name)
+            lead = await logs.current_lead(self._connection, namespace, uid)
             if lead is None or not lead.run:
-                raise _no_output(status)
+                raise _no_output(Status.from_object(found))
             stream = logs.read(self._connection, namespace, lead, follow=False)
         async with aclosing(stream) as lines:
             async for line in lines:

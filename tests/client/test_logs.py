@@ -31,7 +31,7 @@ async def test_the_log_of_the_lead_is_read_from_its_flux_container(server, clien
     assert query["container"] == "flux"
     assert "follow" not in query
     selectors = [query["labelSelector"] for _, path, query in server.requests if path == PODS]
-    assert selectors == ["batch.kubernetes.io/job-completion-index=0,flux-framework.org/minicluster=hello"]
+    assert selectors == ["batch.kubernetes.io/job-completion-index=0,flux-framework.org/minicluster-uid=uid-hello"]
 
 
 async def test_output_is_bytes_and_only_newlines_end_a_line(server, client):
@@ -163,3 +163,11 @@ async def test_a_watch_that_may_not_go_on_ends_the_following(server, client):
     server.on("GET", PODS, failure(403, "cannot list pods"))
     with pytest.raises(Forbidden, match="cannot list pods"):
         await read(client)
+
+
+async def test_following_ends_where_another_has_taken_the_name(server, client):
+    another = running()
+    another["metadata"]["uid"] = "another"
+    server.on("GET", MINICLUSTERS, listing(another))
+    server.on("GET", PODS, listing())
+    assert await read(client) == []
