@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.controller import accepted
 from kueue_flux.runtime.resource import Object
 
 KEPT = 256
@@ -18,21 +19,25 @@ class Parsed:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[Any, MiniCluster]] = OrderedDict()
 
-    def get(self, obj: Object) -> MiniCluster:
-        """The MiniCluster that an object describes.
+    def get(self, obj: Object, job: Object | None = None) -> MiniCluster:
+        """The MiniCluster that an object describes, with the specification that its Job was made from.
 
         Only its name, uid, generation, labels and spec are sure to be up to date.
+
+        Args:
+            obj: The MiniCluster.
+            job: Its Job; None where there is none yet.
 
         Raises:
             InvalidMiniCluster: It cannot be run.
         """
         meta = obj["metadata"]
-        made_of = (meta.get("generation"), meta.get("labels"))
+        made_of = (meta.get("generation"), meta.get("labels"), job["metadata"]["uid"] if job else None)
         kept = self._kept.get(meta["uid"])
         if kept is not None and kept[0] == made_of:
             self._kept.move_to_end(meta["uid"])
             return kept[1]
-        mc = MiniCluster.from_object({"metadata": meta, "spec": obj["spec"]})
+        mc = MiniCluster.from_object({"metadata": meta, "spec": accepted.specification(obj, job)})
         self._kept[meta["uid"]] = (made_of, mc)
         self._kept.move_to_end(meta["uid"])
         if len(self._kept) > KEPT:

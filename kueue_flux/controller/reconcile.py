@@ -97,13 +97,14 @@ class Reconciler:
             self.conflicts.forget(key)
             self._lagging.pop(key, None)
             return None  # garbage collection follows the ownerReferences
+        job = self._job_of(obj)
         try:
-            mc = self._parsed.get(obj)
+            mc = self._parsed.get(obj, job)
         except InvalidMiniCluster as error:
             await self._refuse(obj, error)
             return None
 
-        facts = self._gather(mc, obj)
+        facts = self._gather(mc, obj, job)
         turn = steps.Turn(
             client=self._client,
             jobs=self._jobs,
@@ -122,13 +123,17 @@ class Reconciler:
         await self._report(turn)
         return Result(turn.again)
 
-    def _gather(self, mc: MiniCluster, obj: dict[str, Any]) -> Facts:
-        facts = Facts(mc=mc, status=obj["status"])
-        job = self._jobs.get(mc.namespace, mc.name)
+    def _job_of(self, obj: Object) -> Object | None:
+        meta = obj["metadata"]
+        job = self._jobs.get(meta["namespace"], meta["name"])
         # A Job of a deleted MiniCluster of the same name may still be waiting for garbage collection.
-        if job is None or mc.uid not in {owner["uid"] for owner in job["metadata"].get("ownerReferences", [])}:
+        is_its = job is not None and meta["uid"] in {o["uid"] for o in job["metadata"].get("ownerReferences", [])}
+        return job if is_its else None
+
+    def _gather(self, mc: MiniCluster, obj: Object, job: Object | None) -> Facts:
+        facts = Facts(mc=mc, status=obj["status"], job=job)
+        if job is None:
             return facts
-        facts.job = job
         uid = job["metadata"]["uid"]
         for candidate in self._workloads.owned_by(uid):
             if "deletionTimestamp" not in candidate["metadata"]:
@@ -140,7 +145,7 @@ class Reconciler:
         ]
         return facts
 
-    async def _refuse(self, obj: dict[str, Any], error: InvalidMiniCluster) -> None:
+    async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]
         message = "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
         refused = status.refusal(obj, Signal(first.reason, message), self._clock())
@@ -177,7 +182,7 @@ class Reconciler:
         del self._lagging[key]
         return False
 
-    async def _write(self, obj: dict[str, Any], new: dict[str, Any]) -> bool:
+    async def _write(self, obj: Object, new: dict[str, Any]) -> bool:
         """Write the status if it differs from the one in the store. Returns whether it was written."""
         if new == obj["status"]:
             return False

@@ -4,14 +4,12 @@ A step looks at the facts, does at most one thing, and says in the turn what it 
 repeated at any time. The status is written once, after the last of them.
 """
 
-import hashlib
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kueue_flux.controller import status
+from kueue_flux.controller import accepted, status
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
@@ -31,9 +29,6 @@ from kueue_flux.manifests import after_admission, before_admission
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.store import Store
-
-# On the Job: from which specification it was made, as `<generation>/<hash>`.
-MADE_FROM = "flux-framework.org/made-from"
 
 # Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
 REFUSED = frozenset({400, 403, 422})
@@ -110,7 +105,7 @@ async def declare(turn: Turn) -> bool:
     if facts.job is not None or facts.finished:
         return True
     *others, job = before_admission(facts.mc)
-    job["metadata"].setdefault("annotations", {})[MADE_FROM] = made_from(turn.obj)
+    job["metadata"].setdefault("annotations", {})[accepted.MADE_FROM] = accepted.annotation(turn.obj)
     try:
         for manifest in others:
             await create(turn.client, manifest)
@@ -152,10 +147,7 @@ async def compare(turn: Turn) -> bool:
     job = turn.facts.job
     if job is None or turn.facts.finished:
         return True
-    made = job["metadata"].get("annotations", {}).get(MADE_FROM, "")
-    current = made_from(turn.obj)
-    generation, _, digest = made.partition("/")
-    if made and generation != current.partition("/")[0] and digest != current.partition("/")[2]:
+    if accepted.is_changed(turn.obj, job):
         turn.trouble = Signal(
             "SpecChanged",
             "spec was changed after the Job was created, and the Job keeps the first one: undo the change, or delete "
@@ -272,17 +264,6 @@ async def expire(turn: Turn) -> bool:
 
 
 STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, wait, expire)
-
-
-def made_from(obj: dict[str, Any]) -> str:
-    """From which specification a Job is made: `<generation>/<hash>`.
-
-    Both must differ for a change to count: the generation alone counts a changed time to live, which may be
-    changed at any time, and the hash alone counts new defaults of a newer CRD.
-    """
-    spec = {key: value for key, value in obj["spec"].items() if key != "ttlSecondsAfterFinished"}
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
-    return f"{obj['metadata'].get('generation', 0)}/{digest}"
 
 
 def stamp(when: datetime) -> str:

@@ -22,6 +22,8 @@ SIZE_FILE: Final = "size"
 TASKS_FILE: Final = "tasks"
 CURVE_FILE: Final = "curve.cert"
 READY_FILE: Final = "ready"
+CONFIG_FILES: Final = (BROKER_FILE, RESOURCES_FILE, START_FILE, SIZE_FILE, TASKS_FILE)
+"""All that CONFIG_DIR holds."""
 
 # -- derived
 START_SCRIPT: Final = f"{CONFIG_DIR}/{START_FILE}"

@@ -112,12 +112,19 @@ def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, An
 
 
 def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
+    # Each file is named, so that a kubelet does not mount somebody else's object of the name: it waits for ours.
+    config = {"name": config_map_name(mc.name), "items": _items(layout.CONFIG_FILES)}
+    curve = {"secretName": certificate_name(mc.name), "items": _items([layout.CURVE_FILE]), "defaultMode": SECRET_MODE}
     return [
-        {"name": "flux-config", "configMap": {"name": config_map_name(mc.name)}},
-        {"name": "flux-curve", "secret": {"secretName": certificate_name(mc.name), "defaultMode": SECRET_MODE}},
+        {"name": "flux-config", "configMap": config},
+        {"name": "flux-curve", "secret": curve},
         # In memory: the start script copies the certificate here, with the mode that the broker insists on.
         {"name": "flux-run", "emptyDir": {"medium": "Memory"}},
     ]
+
+
+def _items(files: Iterable[str]) -> list[dict[str, str]]:
+    return [{"key": file, "path": file} for file in files]
 
 
 def _pull_secrets(mc: MiniCluster) -> list[dict[str, str]]:

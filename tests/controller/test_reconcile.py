@@ -554,6 +554,50 @@ async def test_a_changed_spec_is_told_until_the_change_is_undone(world: World, l
     assert world.status["observedGeneration"] == 3
 
 
+def invalid(obj: Object) -> None:
+    obj["spec"]["containers"][0]["commands"] = {"pre": "echo", "surprise": True}
+    obj["spec"]["size"] = 0
+
+
+async def test_a_run_goes_on_as_it_began_although_its_spec_is_edited_into_one_that_cannot_be_run(
+    world: World, life: Life
+) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    await life.stage(lambda: world.edit(MINICLUSTERS, invalid))
+    assert world.reasons()["Accepted"] == "False SpecChanged"
+    for stage in (world.end_lead, world.decide_job, world.finish_job):
+        await life.stage(stage)
+    assert world.reasons()["Finished"] == "True Succeeded"
+    assert world.certificate() is None
+
+    def expire() -> None:
+        world.edit(MINICLUSTERS, lambda obj: obj["spec"].update(ttlSecondsAfterFinished=0))
+
+    await life.stage(expire)
+    assert world.api.get(MINICLUSTERS, NAME, NAMESPACE) is None
+
+
+async def test_a_readmission_takes_the_sizes_of_the_spec_that_the_job_was_made_from(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    first = world.files()
+    for stage in (world.evict, world.suspend, world.release):
+        await life.stage(stage)
+    await life.stage(lambda: world.edit(MINICLUSTERS, lambda obj: obj["spec"].update(size=8, tasks=2)))
+    await life.stage(world.admit)
+    assert world.files() == first
+
+
+async def test_a_restarted_adapter_finds_the_spec_on_the_job(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    world.edit(MINICLUSTERS, invalid)
+    anew = Life(world)
+    await anew.settle()
+    assert world.reasons()["Accepted"] == "False SpecChanged"
+    await anew.stage(lambda: world.end_lead(3, "exit-code=3\nreason=CommandFailed\n"))
+    await anew.stage(lambda: world.decide_job(succeeded=False))
+    assert world.status["exitCode"] == 3
+
+
 async def test_the_time_to_live_may_be_changed(world: World, life: Life) -> None:
     await run_until(life, world.make_workload)
     await life.stage(lambda: world.edit(MINICLUSTERS, lambda obj: obj["spec"].update(ttlSecondsAfterFinished=9)))
@@ -620,7 +664,7 @@ async def test_what_is_not_ours_is_not_touched(world: World, life: Life, resourc
 async def test_a_file_that_is_not_ours_is_not_taken_for_one(
     world: World, life: Life, resource: Resource, name: str
 ) -> None:
-    world.api.create(resource, {**foreign(resource, name=name), "data": {"curve.cert": ""}})
+    world.api.create(resource, {**foreign(resource, name=name), "data": {"theirs": ""}})
     await run_until(life, world.make_workload, world.admit)
     assert world.reasons()["Accepted"] == "False NameTaken"
     assert f"{resource.kind} {name} is there and is not ours" in world.message("Accepted")

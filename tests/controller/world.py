@@ -8,7 +8,7 @@ the old one was killed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from kueue_flux.controller.resources import (
     SERVICES,
     WORKLOADS,
 )
+from kueue_flux.flux import layout
 from kueue_flux.manifests.job import LOST
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
@@ -110,14 +111,19 @@ class World:
         return str(found)
 
     def certificate(self) -> str | None:
-        """What the Secret holds now, or None."""
-        secret = self.api.get(SECRETS, f"{NAME}-curve", NAMESPACE)
-        return base64.b64decode(secret["data"]["curve.cert"]).decode() if secret else None
+        """What the Secret that pods mount holds now, or None."""
+        data = self._data(SECRETS, f"{NAME}-curve", [layout.CURVE_FILE])
+        return base64.b64decode(data[layout.CURVE_FILE]).decode() if data else None
 
     def files(self) -> dict[str, str] | None:
-        """What the ConfigMap holds now, or None."""
-        found = self.api.get(CONFIG_MAPS, f"{NAME}-flux", NAMESPACE)
-        return found["data"] if found else None
+        """What the ConfigMap that pods mount holds now, or None."""
+        return self._data(CONFIG_MAPS, f"{NAME}-flux", layout.CONFIG_FILES)
+
+    def _data(self, resource: Resource, name: str, files: Iterable[str]) -> dict[str, str] | None:
+        """A kubelet mounts nothing that lacks one of the keys which the volume names."""
+        found = self.api.get(resource, name, NAMESPACE)
+        data = found.get("data", {}) if found else {}
+        return data if set(files) <= set(data) else None
 
     def kinds(self) -> set[str]:
         """The kinds of which the MiniCluster has an object."""

@@ -68,8 +68,24 @@ def test_the_whole_template() -> None:
                 }
             ],
             "volumes": [
-                {"name": "flux-config", "configMap": {"name": "hello-flux"}},
-                {"name": "flux-curve", "secret": {"secretName": "hello-curve", "defaultMode": 0o444}},
+                {
+                    "name": "flux-config",
+                    "configMap": {
+                        "name": "hello-flux",
+                        "items": [
+                            {"key": file, "path": file}
+                            for file in ("broker.toml", "R.json", "start.sh", "size", "tasks")
+                        ],
+                    },
+                },
+                {
+                    "name": "flux-curve",
+                    "secret": {
+                        "secretName": "hello-curve",
+                        "items": [{"key": "curve.cert", "path": "curve.cert"}],
+                        "defaultMode": 0o444,
+                    },
+                },
                 {"name": "flux-run", "emptyDir": {"medium": "Memory"}},
             ],
             "affinity": {"podAffinity": ZONE, "podAntiAffinity": NODE},
