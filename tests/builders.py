@@ -257,10 +257,11 @@ class PodBuilder(Builder):
     def ready(self) -> Self:
         return self.running().condition("Ready")
 
-    def ended(self, exit_code: int, message: str = "") -> Self:
-        """End the container that runs Flux, with what it wrote to its termination log."""
+    def ended(self, exit_code: int, message: str = "", reason: str = "") -> Self:
+        """End the container that runs Flux, with what it wrote to its termination log and the runtime's reason."""
         self._obj["status"]["phase"] = "Failed" if exit_code else "Succeeded"
-        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "finishedAt": AT}
+        reason = reason or ("Error" if exit_code else "Completed")
+        ended = {"exitCode": exit_code, "reason": reason, "finishedAt": AT}
         self._containers(terminated={**ended, "message": message} if message else ended)
         return self.condition("Ready", "False", "PodFailed" if exit_code else "PodCompleted")
 

@@ -129,12 +129,12 @@ Image = Annotated[str, Pattern(r"[^\s]+", "an image reference without blanks", 1
 Duration = Annotated[
     str,
     Pattern(
-        r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?|inf|infinity",
-        "a Flux Standard Duration (RFC 23) such as 5s, 500ms, 1.5m or infinity",
+        r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?",
+        "a Flux Standard Duration (RFC 23) such as 5s, 500ms or 1.5m",
         32,
     ),
 ]
-"""A Flux Standard Duration (Flux RFC 23), or empty."""
+"""A finite Flux Standard Duration (Flux RFC 23), or empty."""
 Topology = Annotated[
     str,
     Pattern(

@@ -49,7 +49,6 @@ class Reason(StrEnum):
     QUOTA_RESERVED = "QuotaReserved"
     NOT_QUEUED = "NotQueued"
     WAITING_FOR_WORKLOAD = "WaitingForWorkload"
-    QUEUE_NOT_FOUND = "QueueNotFound"
     KUEUE_NOT_READY = "KueueNotReady"
     # Admitted (and NotQueued)
     ADMITTED = "Admitted"

@@ -100,7 +100,7 @@ class FluxSpec(ApiModel):
         default="5s",
         description=(
             "How long a broker waits for one connection attempt to its parent before it tries again, as a Flux "
-            "Standard Duration (RFC 23), e.g. 5s or 500ms."
+            "Standard Duration (RFC 23), e.g. 5s or 500ms; 0 for no limit."
         ),
     )
     log_level: Annotated[int, Field(ge=0, le=7)] = Field(

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kueue_flux.flux.termination import Termination, parse_termination
+from kueue_flux.flux.termination import Reason, Termination, parse_termination
 from kueue_flux.kueue.workload import Signal
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 LEAD = 0
+
+# ContainerStateTerminated: what a container runtime says where the kernel ended one of its processes.
+OOM_KILLED = "OOMKilled"
+SIGKILLED = 137
 
 # A container that waits for one of these will not start until somebody changes something.
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
@@ -75,5 +79,13 @@ def _termination(status: Mapping[str, Any], name: str) -> Termination | None:
     for container in status.get("containerStatuses", []):
         ended = container.get("state", {}).get("terminated")
         if container.get("name") == name and ended:
-            return parse_termination(ended.get("message", "")) or Termination(int(ended["exitCode"]), None)
+            return _end(ended)
     return None
+
+
+def _end(ended: Mapping[str, Any]) -> Termination:
+    code = int(ended["exitCode"])
+    told = parse_termination(ended.get("message", ""))
+    if ended.get("reason") == OOM_KILLED and code != 0:
+        return Termination(told.exit_code if told else code, Reason.OUT_OF_MEMORY)
+    return told or Termination(code, Reason.KILLED if code == SIGKILLED else None)

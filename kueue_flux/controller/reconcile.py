@@ -135,10 +135,12 @@ class Reconciler:
         if job is None:
             return facts
         uid = job["metadata"]["uid"]
-        for candidate in self._workloads.owned_by(uid):
-            if "deletionTimestamp" not in candidate["metadata"]:
-                facts.workload = workload.read(candidate)
-                facts.position = self._positions.get((mc.namespace, facts.workload.name))
+        workloads = [w for w in self._workloads.owned_by(uid) if "deletionTimestamp" not in w["metadata"]]
+        if workloads:
+            # Kueue keeps one; while it replaces it by another, the newer counts.
+            newest = max(workloads, key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]))
+            facts.workload = workload.read(newest)
+            facts.position = self._positions.get((mc.namespace, facts.workload.name))
         container = flux_container_name(mc)
         facts.pods = [
             pods.read(pod, container) for pod in self._pods.owned_by(uid) if "deletionTimestamp" not in pod["metadata"]

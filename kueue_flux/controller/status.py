@@ -208,6 +208,8 @@ def explain(end: Termination) -> str:
         Reason.FLUX_NOT_FOUND: "there is no flux in the container: use an image with Flux, or a view image",
         Reason.FLUX_FAILED: "Flux failed to start or to run the command; see the lead's log",
         Reason.WORKER_LOST: "a broker on which the command ran was lost",
+        Reason.OUT_OF_MEMORY: "the lead needed more memory than spec.containers[].resources.limits allows: raise it",
+        Reason.KILLED: "the lead was killed from outside",
     }
     if reason in words:
         return f"{words[reason]} ({reason}, exit code {code})"

@@ -33,6 +33,10 @@ class Reason(StrEnum):
     """The broker failed before the command began or apart from it."""
     WORKER_LOST = "WorkerLost"
     """A broker on which the command ran went away."""
+    OUT_OF_MEMORY = "OutOfMemory"
+    """The container had more memory than it may. Kubernetes says so: who is killed writes nothing."""
+    KILLED = "Killed"
+    """The container was killed (SIGKILL) and could write nothing."""
 
 
 @dataclass(frozen=True, slots=True)

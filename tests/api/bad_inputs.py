@@ -270,6 +270,12 @@ INVALID = [
         "spec.flux.connectTimeout",
         "'5 sec' is not a Flux Standard Duration (RFC 23) such as 5s",
     ),
+    BadInput(
+        "duration without an end",
+        minicluster({"flux": {"connectTimeout": "infinity"}}),
+        "spec.flux.connectTimeout",
+        "'infinity' is not a Flux Standard Duration",
+    ),
     BadInput("topology", minicluster({"flux": {"topology": "kary"}}), "spec.flux.topology", "kary:K (kary:0 is flat)"),
     BadInput("log level", minicluster({"flux": {"logLevel": 8}}), "spec.flux.logLevel", "must be at most 7"),
     BadInput(

@@ -60,6 +60,9 @@ def test_a_pod_that_will_not_start_by_itself_says_why(built: PodBuilder, stuck: 
     assert read(built.obj(), "flux").stuck == stuck
 
 
+SUCCEEDED = Termination(0, Reason.COMMAND_SUCCEEDED)
+
+
 @pytest.mark.parametrize(
     ("built", "termination"),
     [
@@ -70,6 +73,15 @@ def test_a_pod_that_will_not_start_by_itself_says_why(built: PodBuilder, stuck: 
         (pod(JOB).ended(1, "exit-code=137\nreason=CommandSignaled\n"), Termination(137, Reason.COMMAND_SIGNALED)),
         (pod(JOB).ended(127, "exit-code=127\nreason=CommandNotFound\n"), Termination(127, Reason.COMMAND_NOT_FOUND)),
         (pod(JOB).ended(2, "the last line of some log"), Termination(2, None)),
+        (pod(JOB).ended(137), Termination(137, Reason.KILLED)),
+        (pod(JOB).ended(137, reason="OOMKilled"), Termination(137, Reason.OUT_OF_MEMORY)),
+        # The kernel ended the command only, and start.sh saw it.
+        (
+            pod(JOB).ended(1, "exit-code=137\nreason=CommandSignaled\n", reason="OOMKilled"),
+            Termination(137, Reason.OUT_OF_MEMORY),
+        ),
+        # It ended something else, which the command got over.
+        (pod(JOB).ended(0, "exit-code=0\nreason=CommandSucceeded\n", reason="OOMKilled"), SUCCEEDED),
     ],
 )
 def test_how_the_container_that_runs_flux_ended(built: PodBuilder, termination: Termination | None) -> None:

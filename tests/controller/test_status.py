@@ -279,6 +279,13 @@ def test_ending(of: JobBuilder, lead: PodBuilder | None, after: timedelta, end: 
             1,
             "Flux failed to start or to run the command; see the lead's log (FluxFailed, exit code 1)",
         ),
+        (
+            Reason.OUT_OF_MEMORY,
+            137,
+            "the lead needed more memory than spec.containers[].resources.limits allows: raise it "
+            "(OutOfMemory, exit code 137)",
+        ),
+        (Reason.KILLED, 137, "the lead was killed from outside (Killed, exit code 137)"),
         (Reason.WORKER_LOST, 143, "a broker on which the command ran was lost (WorkerLost, exit code 143)"),
     ],
 )
