@@ -61,11 +61,11 @@ shown() {
 
 # use_view: let a Flux that was brought along be found, after what the image has itself.
 use_view() {
-    PATH=$PATH:$view/bin
+    export PATH="$PATH:$view/bin"
+    [ ! -e "$view/.mounted-at" ] || return 0 # it finds all else itself, and the command's environment stays its own
     for site in "$view"/lib/python3*/site-packages; do
         [ -d "$site" ] && PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$site && export PYTHONPATH
     done
-    export PATH
     # a view knows its own libraries; only one that does not gets ahead of the image's
     flux version >/dev/null 2>&1 || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$view/lib:$view/lib64"
 }
