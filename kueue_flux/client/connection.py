@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,8 @@ from typing import Any, cast
 import httpx
 import kr8s.asyncio
 
-from kueue_flux.client.errors import NoCluster, Unauthorized, Unreachable, from_response
+from kueue_flux.api.base import SUBDOMAIN
+from kueue_flux.client.errors import NoCluster, NotFound, Unauthorized, Unreachable, from_response
 
 # Time for the answer to one request that is not a stream, seconds.
 ANSWER_SECONDS = 30.0
@@ -45,10 +47,14 @@ class Connection:
         self._opening = asyncio.Lock()
 
     async def namespace(self) -> str:
-        """The namespace that is meant when none is named."""
+        """The namespace that is meant when none is named.
+
+        Raises:
+            NotFound: It is no namespace's name.
+        """
         if self._namespace is None:
             self._namespace = _default_namespace(await self._opened())
-        return self._namespace
+        return existing_namespace(self._namespace)
 
     async def request(
         self,
@@ -199,6 +205,26 @@ class Connection:
             f"{self._where()} cannot be used: {error or type(error).__name__}",
             "see what it holds: kubectl config get-contexts",
         )
+
+
+def can_be_name(name: str) -> bool:
+    """Whether an object can have this name.
+
+    Names become parts of paths: one that is empty or holds `/` or `..` would lead to another request, at worst
+    from the deletion of one object to that of a whole collection.
+    """
+    return re.fullmatch(SUBDOMAIN, name) is not None
+
+
+def existing_namespace(name: str) -> str:
+    """The namespace, if there can be one of this name.
+
+    Raises:
+        NotFound: There cannot.
+    """
+    if not can_be_name(name):
+        raise NotFound(f"there is no namespace {name!r}", "see what there is: kubectl get namespaces")
+    return name
 
 
 def _default_namespace(api: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kueue_flux.api.minicluster import API_VERSION, KIND, PLURAL, MiniCluster
 from kueue_flux.client import logs
-from kueue_flux.client.connection import Connection
+from kueue_flux.client.connection import Connection, can_be_name, existing_namespace
 from kueue_flux.client.errors import (
     Deleted,
     Forbidden,
@@ -329,6 +329,8 @@ class AsyncMiniClusters:
         return _path(await self.namespace())
 
     async def _on_one(self, method: str, name: str, body: Mapping[str, Any] | None = None) -> Object:
+        if not can_be_name(name):
+            raise await self._no_such(name)
         try:
             return await self._connection.request(method, f"{await self._miniclusters()}/{name}", body=body)
         except NotFound as error:
@@ -337,7 +339,7 @@ class AsyncMiniClusters:
     async def _no_such(self, name: str) -> NotFound:
         namespace = await self.namespace()
         return NotFound(
-            f"there is no MiniCluster {name} in namespace {namespace}",
+            f"there is no MiniCluster {name or repr(name)} in namespace {namespace}",
             f"see what there is: kueue-flux list -n {namespace}",
         )
 
@@ -381,7 +383,7 @@ def event_time(event: Mapping[str, Any]) -> str:
 
 
 def _path(namespace: str) -> str:
-    return f"/apis/{API_VERSION}/namespaces/{namespace}/{PLURAL}"
+    return f"/apis/{API_VERSION}/namespaces/{existing_namespace(namespace)}/{PLURAL}"
 
 
 def _selector(name: str) -> dict[str, str]:

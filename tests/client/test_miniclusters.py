@@ -4,7 +4,7 @@ import pytest
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
-from kueue_flux.client import AlreadyExists, Forbidden, MiniClusters, NotFound, Stage, WaitTimeout
+from kueue_flux.client import AlreadyExists, AsyncMiniClusters, Forbidden, MiniClusters, NotFound, Stage, WaitTimeout
 from tests.client.objects import MINICLUSTERS, PODS, lead, line, log_path, minicluster, queued, running, succeeded
 from tests.client.server import Reply, event, failure, kubeconfig, listing, watch
 
@@ -48,6 +48,27 @@ async def test_a_name_that_is_taken(server, client):
     server.on("POST", MINICLUSTERS, failure(409, '"hello" already exists', name="hello"))
     with pytest.raises(AlreadyExists, match="another name"):
         await client.submit(MANIFEST)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a?x=y", "..", "../jobs", "Upper"])
+async def test_a_name_that_none_can_have_reaches_nothing_else(server, client, name):
+    """An empty one would be the path of them all, and `..` that of something else."""
+    server.on("DELETE", f"{MINICLUSTERS}/", Reply({}))
+    with pytest.raises(NotFound, match="there is no MiniCluster"):
+        await client.delete(name)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("namespace", ["", "a/b", "..", "Bad One"])
+async def test_a_namespace_that_none_can_be_reaches_nothing_else(server, tmp_path, namespace):
+    config = kubeconfig(tmp_path / "kubeconfig", server.url)
+    async with AsyncMiniClusters(namespace, kubeconfig=config) as client:
+        with pytest.raises(NotFound, match="there is no namespace"):
+            await client.list()
+        if namespace:
+            with pytest.raises(NotFound, match="there is no namespace"):
+                await client.submit({**MANIFEST, "metadata": {"name": "hello", "namespace": namespace}})
+    assert server.requests == []
 
 
 async def test_an_object_that_this_version_finds_invalid_can_be_read_all_the_same(server, client):
