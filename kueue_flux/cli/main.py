@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kueue_flux.cli import failures, options
 from kueue_flux.cli.options import Cluster, Context, Form, Goal, Kubeconfig, ListForm, Namespace, Timeout
-from kueue_flux.cli.terminal import complain, emit, say
+from kueue_flux.cli.terminal import as_run, complain, emit, run_as, say
 
 Name = Annotated[
     str,
@@ -36,6 +36,8 @@ class Commands(TyperGroup):
             from kueue_flux.devcluster.cli import app as dev
 
             command = typer.main.get_group(dev)
+        if command is not None:
+            command.help = as_run(command.help or "")
         return name, command, rest
 
 
@@ -47,7 +49,7 @@ class CommandAfterDashes(TyperCommand):
         dashes = args.index("--") if "--" in args else len(args)
         rest = super().parse_args(ctx, args[:dashes])
         if ctx.params["command"]:
-            ctx.fail("the command to run goes after two dashes: submit --image IMAGE -- COMMAND...")
+            ctx.fail("the command to run goes after two dashes: kueue-flux submit --image IMAGE -- COMMAND...")
         ctx.params["command"] = tuple(args[dashes + 1 :]) or None
         return rest
 
@@ -65,9 +67,30 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    from kueue_flux.api.minicluster import API_VERSION
+
+    try:
+        number = version("kueue-flux")
+    except PackageNotFoundError:
+        number = "(a checkout that is not installed)"
+    print(f"kueue-flux {number}, for MiniClusters of {API_VERSION}")
+    raise typer.Exit
+
+
 @app.callback()
 def top(
-    ctx: typer.Context, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+    ctx: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Keep the options that stand before the command."""
     ctx.obj = Cluster(namespace, context, kubeconfig)
@@ -202,7 +225,7 @@ def submit(
         )  # fmt: skip
         source, objects = "this MiniCluster", [failures.usage(from_flags, flags, command)]
     else:
-        ctx.fail("an image and a command are needed, or a FILE: submit --image IMAGE -- COMMAND...")
+        ctx.fail("an image and a command are needed, or a FILE: kueue-flux submit --image IMAGE -- COMMAND...")
     objects = failures.usage(work.into_namespace, objects, cluster.namespace)
     if not work.valid(objects, source):
         raise typer.Exit(failures.MISUSED)
@@ -346,13 +369,7 @@ def dev() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        number = version("kueue-flux")
-    except PackageNotFoundError:
-        number = "(a checkout that is not installed)"
-    print(f"kueue-flux {number}")
+    _print_version(True)
 
 
 def program_name(argv0: str) -> str:
@@ -376,9 +393,16 @@ def run(args: Sequence[str], program: str = "kueue-flux") -> int:
     Returns:
         The exit code.
     """
+    with run_as(program):
+        return _run(args, program)
+
+
+def _run(args: Sequence[str], program: str) -> int:
     try:
         code = typer.main.get_command(app).main(list(args), prog_name=program, standalone_mode=False)
     except typer.TyperException as error:
+        # Typer hands on the words of the library by which it reads values.
+        error.message = as_run(error.message.removeprefix("Value error, "))
         show = getattr(error, "show", None)
         if show is not None:
             show()

@@ -32,7 +32,7 @@ def read_file(file: str) -> list[Object]:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"{file}: {why}", f"to run a command, put it after two dashes: submit --image IMAGE -- {file}"
+            f"{file}: {why}", f"to run a command, put it after two dashes: kueue-flux submit --image IMAGE -- {file}"
         ) from error
 
 

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+# How the command was run: `kueue-flux`, or `kubectl kueue-flux`.
+_PROGRAM = ContextVar("program", default="kueue-flux")
+# Where a text says what to type: our name before that of one of our commands.
+_TO_TYPE = re.compile(r"\bkueue-flux(?= (?:submit|list|status|logs|wait|delete|dev|version)\b)")
+
+
+@contextmanager
+def run_as(program: str) -> Iterator[None]:
+    """Within this, hints say `program` where one is to type `kueue-flux`."""
+    token = _PROGRAM.set(program)
+    try:
+        yield
+    finally:
+        _PROGRAM.reset(token)
+
+
+def as_run(text: str) -> str:
+    """A text whose hints name the command as it was run, wherever they come from."""
+    return _TO_TYPE.sub(_PROGRAM.get(), text)
 
 
 def coloured(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
@@ -29,7 +53,7 @@ def painter(stream: TextIO) -> Any:
 
 def say(text: str) -> None:
     """Tell the reader something."""
-    print(text, file=sys.stderr, flush=True)
+    print(as_run(text), file=sys.stderr, flush=True)
 
 
 def complain(message: str, remedy: str = "") -> None:

@@ -396,5 +396,5 @@ def _no_output(status: Status) -> NotStarted:
     why = f": {status.message}" if status.message else ""
     return NotStarted(
         f"MiniCluster {status.name} has no output yet, it is {status.stage}{why}",
-        "wait for it: logs --follow",
+        f"wait for it: kueue-flux logs {status.name} -n {status.namespace} --follow",
     )

@@ -302,9 +302,8 @@ async def test_logs_that_are_not_there_yet(server, invoke):
     server.on("GET", PODS, listing())
     ended = await invoke("logs", "hello")
     assert ended.code == 1
-    assert (
-        "has no output yet, it is Queued: insufficient unused quota for cpu\n  wait for it: logs --follow" in ended.err
-    )
+    assert "has no output yet, it is Queued: insufficient unused quota for cpu\n" in ended.err
+    assert "wait for it: kueue-flux logs hello -n team --follow" in ended.err
 
 
 async def test_delete_waits_and_goes_on_after_an_error(server, invoke):

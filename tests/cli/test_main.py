@@ -1,3 +1,4 @@
+import importlib.metadata
 import io
 import subprocess
 import sys
@@ -61,7 +62,7 @@ async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
         (["submit", "-i", "ubuntu"], "an image and a command are needed"),
         (["submit", "--", "hostname"], "an image and a command are needed"),
         (["submit", "-i", "ubuntu", "--"], "an image and a command are needed"),
-        (["submit", "hostname"], "put it after two dashes: submit --image IMAGE -- hostname"),
+        (["submit", "hostname"], "put it after two dashes: kueue-flux submit --image IMAGE -- hostname"),
         (["submit", "-i", "ubuntu", "hostname"], "put it after two dashes"),
         (["submit", "-i", "ubuntu", "sh", "-c", "x"], "No such option: -c"),
         (["submit", "-i", "ubuntu", "echo", "hi"], "goes after two dashes"),
@@ -73,7 +74,7 @@ async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
         (["submit", "-i", "ubuntu", "-e", "=1", "--", "x"], "a name is missing"),
         (["status", "x", "--watch", "-o", "json"], "leave one out"),
         (["status"], "Missing argument 'NAME'"),
-        (["list", "-o", "xml"], "'xml' is not one of"),
+        (["list", "-o", "xml"], "'--output' / '-o': 'xml' is not one of"),
         (["wait", "x", "--for", "christmas"], "'christmas' is not one of"),
         (["lst"], "Did you mean 'list'?"),
     ],
@@ -110,10 +111,10 @@ async def test_without_a_command_the_help_is_shown(invoke):
     assert "Usage:" in ended.err + ended.out
 
 
-async def test_the_version(invoke):
-    ended = await invoke("version")
-    assert ended.code == 0
-    assert ended.out.startswith("kueue-flux ")
+@pytest.mark.parametrize("args", [["--version"], ["version"], ["--version", "list"]])
+async def test_the_version(invoke, args):
+    number = importlib.metadata.version("kueue-flux")
+    assert await invoke(*args) == (0, f"kueue-flux {number}, for MiniClusters of flux-framework.org/v1alpha2\n", "")
 
 
 @pytest.mark.parametrize(
@@ -128,9 +129,28 @@ def test_the_program_has_the_name_under_which_it_was_called(argv0, program):
     assert main.program_name(argv0) == program
 
 
-def test_help_says_how_to_call_it_as_a_plugin(capsys):
-    assert main.run(["list", "--help"], "kubectl kueue-flux") == 0
-    assert "Usage: kubectl kueue-flux list" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["list", "--help"], "Usage: kubectl kueue-flux list"),
+        (["submit", "--help"], " kubectl kueue-flux submit minicluster.yaml"),
+        (["list"], "or start a cluster: kubectl kueue-flux dev up"),
+        (["submit", "hostname"], "after two dashes: kubectl kueue-flux submit --image IMAGE -- hostname"),
+        (["submit", "-i", "x", "a", "b"], "after two dashes: kubectl kueue-flux submit --image IMAGE -- COMMAND..."),
+    ],
+)
+def test_hints_name_the_command_as_it_was_run(capsys, args, said):
+    main.run(args, "kubectl kueue-flux")
+    told = "".join(capsys.readouterr())
+    assert said in told
+    main.run(args)
+    assert said.replace("kubectl kueue-flux", "kueue-flux") in "".join(capsys.readouterr())
+
+
+def test_only_what_one_types_is_renamed():
+    with terminal.run_as("kubectl kueue-flux"):
+        told = terminal.as_run("is kueue-flux running? see kueue-flux list; app.kubernetes.io/name=kueue-flux")
+    assert told == "is kueue-flux running? see kubectl kueue-flux list; app.kubernetes.io/name=kueue-flux"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +201,7 @@ def loaded(*args):
     ("args", "modules"),
     [
         (["--help"], []),
-        (["version"], []),
+        (["version"], ["kueue_flux.api"]),
         (["submit", "--help"], []),
         (["submit", "-i", "x", "--dry-run", "--", "hostname"], ["kueue_flux.api", "yaml"]),
     ],
