@@ -68,7 +68,8 @@ def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]
     for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         waiting = container.get("state", {}).get("waiting", {})
         if waiting.get("reason") in STUCK_REASONS:
-            return Signal(waiting["reason"], f"{container.get('image', '')}: {waiting.get('message', '')}")
+            # The kubelet names the image, which need not be the container's: it may be that of a volume.
+            return Signal(waiting["reason"], f"container {container['name']}: {waiting.get('message', '')}")
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") == "False":
         return Signal(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))

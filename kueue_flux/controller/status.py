@@ -14,6 +14,10 @@ from kueue_flux.manifests.common import MINICLUSTER
 # Kueue makes the Workload within milliseconds; after this long without one, it is not at work.
 KUEUE_GRACE = timedelta(seconds=10)
 
+IMAGE_REMEDY = (
+    "check the image's name, that the nodes reach its registry, and imagePullSecret where it asks for a login; "
+    "the pod goes on by itself once the image can be had"
+)
 ACCEPTED = Signal("Accepted", "the specification is valid")
 
 
@@ -169,8 +173,10 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
         return True, Signal("BrokersUp", f"all {size} brokers are up")
     for pod in facts.pods:
         if pod.stuck:
-            reason = "ImagePullFailed" if pod.stuck.reason in IMAGE_REASONS else "PodsPending"
-            return False, Signal(reason, f"pod {pod.name}: {pod.stuck.reason}: {pod.stuck.message}")
+            said = f"pod {pod.name}: {pod.stuck.reason}: {pod.stuck.message}"
+            if pod.stuck.reason in IMAGE_REASONS:
+                return False, Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
+            return False, Signal("PodsPending", said)
     running = sum(pod.running for pod in facts.pods)
     if running < size:
         return False, Signal("PodsPending", f"{running} of {size} pods run")

@@ -466,7 +466,7 @@ async def test_an_image_that_cannot_be_pulled_is_told(world: World, life: Life) 
     world.unpullable = {1}
     await run_until(life, world.make_workload, world.admit)
     assert world.reasons()["Ready"] == "False ImagePullFailed"
-    assert "ImagePullBackOff: app:1: no such tag" in world.message("Ready")
+    assert "ImagePullBackOff: container flux: no such tag" in world.message("Ready")
     assert (world.status["podsRunning"], world.status["brokersReady"]) == (3, 0)
     assert told(life)[-1] == ("Warning", "ImagePullFailed")
     world.unpullable.clear()

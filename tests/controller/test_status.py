@@ -185,11 +185,15 @@ def test_injected(given: Facts, record: dict[str, Any] | None, answer: tuple[boo
         ((pod(0).ready(), pod(1).ended(0), *up(4)[2:]), (True, "BrokersUp", "all 4 brokers are up")),
         (
             (*up(3), pod(3).waiting_for("ImagePullBackOff", "no such tag")),
-            (False, "ImagePullFailed", "pod hello-3-xxxxx: ImagePullBackOff: app:1: no such tag"),
+            (
+                False,
+                "ImagePullFailed",
+                f"pod hello-3-xxxxx: ImagePullBackOff: container flux: no such tag; {status.IMAGE_REMEDY}",
+            ),
         ),
         (
             (pod(0).waiting_for("CreateContainerConfigError", "no secret s"),),
-            (False, "PodsPending", "pod hello-0-xxxxx: CreateContainerConfigError: app:1: no secret s"),
+            (False, "PodsPending", "pod hello-0-xxxxx: CreateContainerConfigError: container flux: no secret s"),
         ),
         (
             (pod(0), pod(1).unscheduled("0/3 nodes are available")),
