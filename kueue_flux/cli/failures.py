@@ -12,7 +12,7 @@ import typer
 from kueue_flux.cli.terminal import complain, say
 
 if TYPE_CHECKING:
-    from kueue_flux.api.problems import InvalidMiniCluster
+    from kueue_flux.api.problems import Problem
     from kueue_flux.client.errors import ClientError, Rejected
     from kueue_flux.client.status import Result
 
@@ -100,11 +100,10 @@ def report(error: ClientError) -> None:
         _dev_clusters()
 
 
-def invalid(error: InvalidMiniCluster, what: str) -> None:
-    """Print all that is wrong with a MiniCluster, field by field."""
-    count = len(error.problems)
-    complain(f"{what} cannot be run: {count} problem{'s' if count > 1 else ''}")
-    for problem in error.problems:
+def invalid(problems: Sequence[Problem], what: str) -> None:
+    """Print all that is wrong with a MiniCluster, one after the other."""
+    complain(f"{what} cannot be run: {len(problems)} problem{'s' if len(problems) > 1 else ''}")
+    for problem in problems:
         say(f"  {problem.field}: {problem.message}")
         say(f"    {problem.remedy}")
 

@@ -5,6 +5,7 @@ It starts in a tenth of a second: what talks to a cluster, validates or draws is
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,11 @@ from kueue_flux.cli.terminal import as_run, complain, emit, run_as, say
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="The MiniCluster's name.", show_default=False, autocompletion=options.complete_name
+        metavar="NAME",
+        parser=options.nonempty,
+        help="The MiniCluster's name.",
+        show_default=False,
+        autocompletion=options.complete_name,
     ),
 ]
 
@@ -98,14 +103,21 @@ def top(
 
 _SHAPE = "MiniCluster"
 _FLUX = "Flux"
-_WAIT = "Waiting"
+
+
+def _described(*names: str, metavar: str, help: str, panel: str = _SHAPE, parser: Any = options.nonempty) -> Any:
+    """A flag that describes a MiniCluster."""
+    return typer.Option(*names, metavar=metavar, help=help, parser=parser, rich_help_panel=panel)
 
 
 @app.command(cls=CommandAfterDashes)
 def submit(
     ctx: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="YAML with MiniClusters; - is stdin.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="FILE", parser=options.nonempty, help="YAML with MiniClusters; - is stdin.", show_default=False
+        ),
     ] = None,
     command: Annotated[
         list[str] | None,
@@ -114,66 +126,93 @@ def submit(
         ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option("--image", "-i", metavar="IMAGE", help="Container image.", rich_help_panel=_SHAPE)
+        str | None, _described("--image", "-i", metavar="IMAGE", help="Container image in which the command runs.")
     ] = None,
     queue: Annotated[
         str | None,
-        typer.Option(
-            "--queue", "-q", metavar="NAME", help="LocalQueue; without one it runs at once.", rich_help_panel=_SHAPE
+        _described(
+            "--queue",
+            "-q",
+            metavar="NAME",
+            help="LocalQueue to wait in. Default: one that is named default; without one it runs at once.",
         ),
     ] = None,
     size: Annotated[
         int,
-        typer.Option("--size", "-N", metavar="NODES", help="One pod and one Flux broker each.", rich_help_panel=_SHAPE),
+        _described(
+            "--size", "-N", metavar="NODES", parser=options.count, help="Nodes: one pod and one Flux broker each."
+        ),
     ] = 1,
     min_size: Annotated[
         int | None,
-        typer.Option(metavar="NODES", help="Start with as few, if quota is short.", rich_help_panel=_SHAPE),
+        _described(
+            "--min-size",
+            metavar="NODES",
+            parser=options.count,
+            help="Start with fewer nodes, down to this, if the queue is short of quota.",
+        ),
     ] = None,
     tasks: Annotated[
         int | None,
-        typer.Option(
-            metavar="TASKS", help="Copies of the command over all nodes. Default: one a node.", rich_help_panel=_SHAPE
+        _described(
+            "--tasks",
+            metavar="TASKS",
+            parser=options.count,
+            help="Copies of the command, over all nodes. Default: one on each.",
         ),
     ] = None,
     cpu: Annotated[
-        str | None, typer.Option(metavar="CPUS", help="For each node; counts in the queue.", rich_help_panel=_SHAPE)
+        str | None,
+        _described("--cpu", metavar="CPUS", help="CPUs of each node, as 2 or 500m; the queue counts them."),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="For each node, as 4Gi.", rich_help_panel=_SHAPE)
+        str | None,
+        _described("--memory", metavar="BYTES", help="Memory of each node, as 4Gi; the queue counts it."),
     ] = None,
     env: Annotated[
         list[str] | None,
         typer.Option(
-            "--env", "-e", metavar="K=V", help="Repeat it; K alone takes the value from here.", rich_help_panel=_SHAPE
+            "--env",
+            "-e",
+            metavar="NAME=VALUE",
+            help="Environment variable (repeatable). NAME alone takes its value from here.",
+            rich_help_panel=_SHAPE,
         ),
     ] = None,
     workdir: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The command's directory.", rich_help_panel=_SHAPE)
+        str | None, _described("--workdir", metavar="PATH", help="Directory in which the command runs.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the command's and a suffix.", rich_help_panel=_SHAPE)
+        str | None,
+        _described("--name", metavar="NAME", help="The MiniCluster's name. Default: the command's and a suffix."),
     ] = None,
     priority: Annotated[
-        str | None, typer.Option(metavar="NAME", help="WorkloadPriorityClass.", rich_help_panel=_SHAPE)
+        str | None,
+        _described("--priority", metavar="NAME", help="WorkloadPriorityClass: its place in the queue."),
     ] = None,
     ttl: Annotated[
         float | None,
-        typer.Option(
-            metavar="TIME", parser=options.seconds, help="Delete it so long after its end.", rich_help_panel=_SHAPE
+        _described(
+            "--ttl",
+            metavar="TIME",
+            parser=options.seconds,
+            help="Delete the MiniCluster and its output 90s, 10m, 1h30m or 2d after its end.",
         ),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet/--verbose", help="Log the command's output only.", rich_help_panel=_FLUX)
+        bool,
+        typer.Option(
+            "--quiet/--verbose", help="Output of the command only, or Flux's messages too.", rich_help_panel=_FLUX
+        ),
     ] = True,
     flux_view: Annotated[
         bool,
         typer.Option(
-            "--flux-view/--no-flux-view", help="Bring Flux along; without, the image has it.", rich_help_panel=_FLUX
+            "--flux-view/--no-flux-view", help="Bring Flux along, or use that of the image.", rich_help_panel=_FLUX
         ),
     ] = True,
     flux_image: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="Bring Flux from this image.", rich_help_panel=_FLUX)
+        str | None, _described("--flux-image", metavar="IMAGE", help="Bring Flux from this image.", panel=_FLUX)
     ] = None,
     flux_volume: Annotated[
         bool, typer.Option("--flux-volume", help="Mount that image instead of copying from it.", rich_help_panel=_FLUX)
@@ -181,7 +220,10 @@ def submit(
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", "-w", help="Wait for the end; exits with the command's exit code.", rich_help_panel=_WAIT
+            "--wait",
+            "-w",
+            help="Wait for the end; exits with the command's exit code.",
+            rich_help_panel=options.WAITING,
         ),
     ] = False,
     logs: Annotated[
@@ -189,14 +231,16 @@ def submit(
         typer.Option(
             "--logs/--no-logs",
             "-f",
-            help="Wait and show the output. Default with --wait.",
-            rich_help_panel=_WAIT,
+            help="Wait, and show the output or not. --wait alone shows it.",
+            rich_help_panel=options.WAITING,
             show_default=False,
         ),
     ] = None,
     timeout: Timeout = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the MiniCluster instead.")] = False,
-    output: Annotated[Form | None, typer.Option("--output", "-o", help="Print what was submitted.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the MiniCluster instead of submitting it.")] = False,
+    output: Annotated[
+        Form | None, typer.Option("--output", "-o", help="Print what was submitted, in place of its name.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -208,27 +252,33 @@ def submit(
     kueue-flux submit minicluster.yaml
     """
     from kueue_flux.cli import submit as work
-    from kueue_flux.cli.manifest import Flags, from_flags
+    from kueue_flux.cli.flags import Flags
+    from kueue_flux.cli.flags import given as by_flags
 
     cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    if logs is False and not wait:
+        ctx.fail("--no-logs goes with --wait: add it, or leave both out")
     wait = wait or bool(logs)
+    if timeout and not wait:
+        ctx.fail("--timeout says how long to wait: add --wait, or leave it out")
     if output and wait:
         ctx.fail("--output prints the MiniCluster, --wait the command's output: leave one out")
     if file is not None:
         _only_with_command(ctx, file, command)
-        source, objects = file, failures.usage(work.read_file, file)
+        given = failures.usage(work.read_file, file)
     elif command and image:
         flags = Flags(
             image=image, name=name, queue=queue, priority=priority, size=size, min_size=min_size, tasks=tasks, cpu=cpu,
             memory=memory, env=env or (), workdir=workdir, quiet=quiet, flux_view=flux_view, flux_image=flux_image,
-            flux_volume=flux_volume, ttl=None if ttl is None else round(ttl),
+            flux_volume=flux_volume, ttl=None if ttl is None else math.ceil(ttl),
         )  # fmt: skip
-        source, objects = "this MiniCluster", [failures.usage(from_flags, flags, command)]
+        given = [failures.usage(by_flags, flags, command)]
     else:
         ctx.fail("an image and a command are needed, or a FILE: kueue-flux submit --image IMAGE -- COMMAND...")
-    objects = failures.usage(work.into_namespace, objects, cluster.namespace)
-    if not work.valid(objects, source):
+    given = failures.usage(work.into_namespace, given, cluster.namespace)
+    if not work.valid(given):
         raise typer.Exit(failures.MISUSED)
+    objects = [one.object for one in given]
     if dry_run:
         emit(work.as_one(objects), output or Form.YAML)
         return
@@ -246,23 +296,17 @@ def submit(
         raise typer.Exit(failures.run(following, going_on))
 
 
-# What describes a MiniCluster, and so does not go with a FILE that describes its own.
-_DESCRIBING = (
-    "image", "queue", "size", "min_size", "tasks", "cpu", "memory", "env", "workdir", "name", "priority", "ttl",
-    "quiet", "flux_view", "flux_image", "flux_volume",
-)  # fmt: skip
-
-
 def _only_with_command(ctx: typer.Context, file: str, command: Sequence[str] | None) -> None:
     if file != "-" and not Path(file).exists():
         return  # reading it will say so, and that a command goes after two dashes
     if command:
         ctx.fail(f"either a FILE ({file}) or a command after two dashes, not both")
-    for option in _DESCRIBING:
-        source = ctx.get_parameter_source(option)
-        if source is not None and source.name == "COMMANDLINE":
-            flag = option.replace("_", "-")
-            ctx.fail(f"--{flag} describes a MiniCluster, and FILE ({file}) brings its own: set it there")
+    for option in ctx.command.params:
+        source = ctx.get_parameter_source(option.name or "")
+        describes = getattr(option, "rich_help_panel", None) in (_SHAPE, _FLUX)
+        if describes and source is not None and source.name == "COMMANDLINE":
+            flag = " / ".join([*option.opts, *option.secondary_opts])
+            ctx.fail(f"{flag} describes a MiniCluster, and FILE ({file}) brings its own: set it there")
 
 
 @app.command("list")
@@ -278,6 +322,8 @@ def list_(
     from kueue_flux.cli import commands
 
     cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    if all_namespaces and cluster.namespace:
+        ctx.fail("--all-namespaces and --namespace contradict each other: leave one out")
     failures.run(commands.list_all(cluster, all_namespaces=all_namespaces, form=output))
 
 
@@ -324,7 +370,9 @@ def logs(
 def wait(
     ctx: typer.Context,
     name: Name,
-    goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.FINISHED,
+    goal: Annotated[
+        Goal, typer.Option("--for", help="What to wait for.", rich_help_panel=options.WAITING)
+    ] = Goal.FINISHED,
     timeout: Timeout = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -343,11 +391,12 @@ def delete(
     ctx: typer.Context,
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME...", help="MiniClusters.", show_default=False, autocompletion=options.complete_name
-        ),
+        typer.Argument(metavar="NAME", help="Their names.", show_default=False, autocompletion=options.complete_name),
     ],
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until their pods have ended.")] = True,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait/--no-wait", help="Wait until their pods have ended.", rich_help_panel=options.WAITING),
+    ] = True,
     timeout: Timeout = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -357,6 +406,10 @@ def delete(
     from kueue_flux.cli import commands
 
     cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    if timeout and not wait:
+        ctx.fail("--timeout says how long to wait, --no-wait not to: leave one out")
+    if not all(name.strip() for name in names):
+        ctx.fail("a NAME is empty")
     raise typer.Exit(failures.run(commands.delete_all(cluster, names, wait=wait, limit=timeout)))
 
 

@@ -14,26 +14,98 @@ import typer
 if TYPE_CHECKING:
     from kueue_flux.client.miniclusters import AsyncMiniClusters
 
+# Panels of the help.
 _CLUSTER = "Cluster"
+WAITING = "Waiting"
 
 # As long as one waits for a shell.
 COMPLETION_SECONDS = 2.0
 
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d+)?)s?)?", re.ASCII)
+_COUNT = re.compile(r"0*[1-9]\d{0,8}", re.ASCII)
+
+
+def seconds(text: str) -> float:
+    """Read a length of time: 90, 90s, 10m, 1h30m, 2d.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    if not text.strip() or match is None:
+        raise typer.BadParameter(f"{text!r} is no length of time: write 90s, 10m, 1h30m or 2d")
+    days, hours, minutes, rest = (float(part or 0) for part in match.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + rest
+
+
+def limit(text: str) -> float:
+    """Read a length of time in which something can happen.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    if not (found := seconds(text)):
+        raise typer.BadParameter("no time at all: write 90s, 10m, 1h30m or 2d")
+    return found
+
+
+def count(text: str | int) -> int:
+    """Read how many of something; a default is a number already.
+
+    Raises:
+        typer.BadParameter: It is no number, or none of them.
+    """
+    if not _COUNT.fullmatch(str(text)):
+        raise typer.BadParameter(f"{text!r} does not say how many: write a whole number, 1 or more")
+    return int(text)
+
+
+def nonempty(text: str) -> str:
+    """Read a name or the like, which an unset variable of a shell would leave empty.
+
+    Raises:
+        typer.BadParameter: It is empty.
+    """
+    if not text.strip():
+        raise typer.BadParameter("it is empty: write something, or leave it out")
+    return text
+
+
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAME", help="Default: the context's.", rich_help_panel=_CLUSTER),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        parser=nonempty,
+        help="Namespace. Default: the context's.",
+        rich_help_panel=_CLUSTER,
+    ),
 ]
 Context = Annotated[
     str | None,
-    typer.Option("--context", metavar="NAME", help="A context of the kubeconfig.", rich_help_panel=_CLUSTER),
+    typer.Option(
+        "--context", metavar="NAME", parser=nonempty, help="A context of the kubeconfig.", rich_help_panel=_CLUSTER
+    ),
 ]
 Kubeconfig = Annotated[
     str | None,
     typer.Option(
         "--kubeconfig",
         metavar="PATH",
+        parser=nonempty,
         help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
         rich_help_panel=_CLUSTER,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="TIME",
+        parser=limit,
+        help="Give up waiting after 90s, 10m, 1h30m; exits 124.",
+        rich_help_panel=WAITING,
     ),
 ]
 
@@ -108,28 +180,6 @@ def cluster(ctx: typer.Context, namespace: str | None, context: str | None, kube
         context or given.context,
         kubeconfig or given.kubeconfig,
     )
-
-
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
-
-
-def seconds(text: str) -> float:
-    """Read a length of time: 90, 90s, 10m, 1h30m.
-
-    Raises:
-        typer.BadParameter: It is none.
-    """
-    match = _DURATION.fullmatch(text.strip())
-    if not text.strip() or match is None:
-        raise typer.BadParameter(f"{text!r} is no length of time: write 90s, 10m or 1h30m")
-    hours, minutes, rest = (float(part or 0) for part in match.groups())
-    return hours * 3600 + minutes * 60 + rest
-
-
-Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="TIME", parser=seconds, help="Give up waiting after 90s, 10m, 1h30m; exits 124."),
-]
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -5,48 +5,43 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
-from kueue_flux.api.problems import InvalidMiniCluster
 from kueue_flux.cli import failures
 from kueue_flux.cli.failures import InputError
-from kueue_flux.cli.manifest import documents
+from kueue_flux.cli.given import Given
+from kueue_flux.cli.manifest import documents, if_meant_as_command
 from kueue_flux.cli.options import Cluster
 from kueue_flux.cli.terminal import say
 
 Object = dict[str, Any]
 
 
-def read_file(file: str) -> list[Object]:
+def read_file(file: str) -> list[Given]:
     """Read the MiniClusters of a file; `-` is stdin.
 
     Raises:
         InputError: The file cannot be read, or holds something else.
     """
-    if file == "-":
-        return documents(sys.stdin.read(), "stdin")
+    source = "stdin" if file == "-" else file
     try:
-        return documents(Path(file).read_text(), file)
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"{file}: {why}", f"to run a command, put it after two dashes: kueue-flux submit --image IMAGE -- {file}"
-        ) from error
+        return documents(sys.stdin.read() if file == "-" else Path(file).read_text(), source)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source} is no text", if_meant_as_command(source)) from error
+    except OSError as error:
+        raise InputError(f"{source}: {error.strerror or error}", if_meant_as_command(source)) from error
 
 
-def valid(objects: Sequence[Object], source: str) -> bool:
+def valid(given: Sequence[Given]) -> bool:
     """Check all MiniClusters before any is sent, and print what is wrong with them."""
     good = True
-    for number, obj in enumerate(objects, 1):
-        try:
-            MiniCluster.from_object(obj)
-        except InvalidMiniCluster as error:
+    for one in given:
+        if problems := one.problems():
             good = False
-            name = (obj.get("metadata") or {}).get("name") if isinstance(obj.get("metadata"), dict) else None
-            where = f"{source}, document {number}" if len(objects) > 1 else source
-            failures.invalid(error, f"{where} (MiniCluster {name})" if name else where)
+            failures.invalid(problems, one.title)
     return good
 
 
@@ -139,25 +134,22 @@ def _namespaces(objects: Sequence[Object]) -> list[str | None]:
     return list(dict.fromkeys(obj["metadata"].get("namespace") for obj in objects))
 
 
-def into_namespace(objects: Sequence[Object], namespace: str | None) -> list[Object]:
-    """Put the objects into the namespace that was named, where they name none.
+def into_namespace(given: Sequence[Given], namespace: str | None) -> list[Given]:
+    """Put the MiniClusters into the namespace that was named, where they name none.
 
     Raises:
         InputError: One names another.
     """
     placed = []
-    for obj in objects:
-        metadata = obj.get("metadata")
+    for one in given:
+        metadata = one.object.get("metadata")
         if namespace is None or not isinstance(metadata, dict):
-            placed.append(obj)
+            placed.append(one)
             continue
         own = metadata.get("namespace") or namespace
         if own != namespace:
-            raise InputError(
-                f"MiniCluster {metadata.get('name', '')} names namespace {own}, but --namespace says {namespace}",
-                "leave one of the two out",
-            )
-        placed.append({**obj, "metadata": {**metadata, "namespace": namespace}})
+            raise InputError(f"{one.title} is for namespace {own}, and --namespace says {namespace}", "leave one out")
+        placed.append(replace(one, object={**one.object, "metadata": {**metadata, "namespace": namespace}}))
     return placed
 
 

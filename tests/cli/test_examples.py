@@ -33,8 +33,9 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_an_example_is_valid(path):
-    for obj in documents(path.read_text(), name(path)):
-        assert MiniCluster.from_object(obj).queue == "user-queue"
+    for given in documents(path.read_text(), name(path)):
+        assert given.problems() == []
+        assert MiniCluster.from_object(given.object).queue == "user-queue"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
@@ -54,7 +55,7 @@ def test_the_same_without_a_file_is_the_same(path, monkeypatch, capsys):
     dashes = line.index("--")
     assert run([*line[:dashes], "--dry-run", *line[dashes:]]) == 0
     typed = MiniCluster.from_object(yaml.safe_load(capsys.readouterr().out))
-    (written,) = (MiniCluster.from_object(obj) for obj in documents(path.read_text(), name(path)))
+    (written,) = (MiniCluster.from_object(given.object) for given in documents(path.read_text(), name(path)))
     assert typed.command == written.command
     if "IMAGE" not in line:
         assert typed.spec.model_dump(exclude={"containers"}) == written.spec.model_dump(exclude={"containers"})

@@ -67,11 +67,36 @@ async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
         (["submit", "-i", "ubuntu", "sh", "-c", "x"], "No such option: -c"),
         (["submit", "-i", "ubuntu", "echo", "hi"], "goes after two dashes"),
         (["submit", "FILE", "--", "hostname"], "either a FILE"),
-        (["submit", "FILE", "-N", "4"], "--size describes a MiniCluster"),
-        (["submit", "FILE", "--no-flux-view"], "--flux-view describes a MiniCluster"),
+        (["submit", "FILE", "-N", "4"], "--size / -N describes a MiniCluster"),
+        (["submit", "FILE", "--verbose"], "--quiet / --verbose describes a MiniCluster"),
+        (["submit", "FILE", "--flux-volume"], "--flux-volume describes a MiniCluster"),
+        (["submit", ""], "'FILE': it is empty"),
         (["submit", "FILE", "--wait", "-o", "yaml"], "leave one out"),
         (["submit", "FILE", "--timeout", "soon"], "'soon' is no length of time"),
-        (["submit", "-i", "ubuntu", "-e", "=1", "--", "x"], "a name is missing"),
+        (["submit", "FILE", "--timeout", "0"], "Invalid value for '--timeout': no time at all"),
+        (["submit", "FILE", "--timeout", "5m"], "--timeout says how long to wait: add --wait"),
+        (["submit", "FILE", "--no-logs"], "--no-logs goes with --wait"),
+        (["submit", "-i", "ubuntu", "-e", "=1", "--", "x"], "--env =1: a name is missing"),
+        (["submit", "-i", "ubuntu", "-e", "NO_SUCH_1", "--", "x"], "--env NO_SUCH_1: it has no value here"),
+        (["submit", "-i", "ubuntu", "--ttl", "-5", "--", "x"], "'--ttl': '-5' is no length of time: write 90s, 10m"),
+        (["submit", "-i", "ubuntu", "-N", "0", "--", "x"], "'--size' / '-N': '0' does not say how many: write a whole"),
+        (["submit", "-i", "ubuntu", "-N", "abc", "--", "x"], "'--size' / '-N': 'abc' does not say how many"),
+        (["submit", "-i", "ubuntu", "-N", "-3", "--", "x"], "'--size' / '-N': '-3' does not say how many"),
+        (["submit", "-i", "ubuntu", "-N", "1.5", "--", "x"], "'--size' / '-N': '1.5' does not say how many"),
+        (["submit", "-i", "ubuntu", "--tasks", "0", "--", "x"], "'--tasks': '0' does not say how many"),
+        (["submit", "-i", "ubuntu", "--min-size", "", "--", "x"], "'--min-size': '' does not say how many"),
+        (["submit", "-i", "ubuntu", "-q", "", "--", "x"], "'--queue' / '-q': it is empty"),
+        (["submit", "-i", "", "--", "x"], "'--image' / '-i': it is empty"),
+        (["submit", "-i", "ubuntu", "--name", " ", "--", "x"], "'--name': it is empty"),
+        (["submit", "-i", "ubuntu", "--cpu", "", "--", "x"], "'--cpu': it is empty"),
+        (["submit", "-i", "ubuntu", "--cpu", "two", "--", "x"], "  --cpu: 'two' is not a quantity"),
+        (["submit", "-i", "ubuntu", "-n", "", "--", "x"], "'--namespace' / '-n': it is empty"),
+        (["submit", "-i", "ubuntu", "--", ""], "the command is empty"),
+        (["list", "-A", "-n", "team"], "--all-namespaces and --namespace contradict each other"),
+        (["-n", "team", "list", "-A"], "--all-namespaces and --namespace contradict each other"),
+        (["delete", "x", "--no-wait", "--timeout", "5m"], "--timeout says how long to wait, --no-wait not to"),
+        (["delete", "x", ""], "a NAME is empty"),
+        (["logs", ""], "'NAME': it is empty"),
         (["status", "x", "--watch", "-o", "json"], "leave one out"),
         (["status"], "Missing argument 'NAME'"),
         (["list", "-o", "xml"], "'--output' / '-o': 'xml' is not one of"),
@@ -90,19 +115,56 @@ async def test_misuse_is_told_with_exit_code_2(invoke, tmp_path, monkeypatch, ar
 
 async def test_each_problem_is_told_with_its_remedy(invoke, tmp_path):
     file = tmp_path / "mc.yaml"
-    file.write_text(f"{MANIFEST}---{MANIFEST.replace('size: 2', 'size: 0, minSize: 3, intractive: true')}")
+    second = MANIFEST.replace("hello", "there").replace("size: 2", "size: 0, minSize: 3, intractive: true")
+    file.write_text(f"{MANIFEST}---{second}")
     ended = await invoke("submit", str(file))
     assert ended.code == 2
-    assert ended.err.startswith(f"Error: {file}, document 2 (MiniCluster hello) cannot be run: 2 problems\n")
-    assert "  spec.size: must be at least 1 (it is 0)\n    change it\n" in ended.err
-    assert "  spec.intractive: is not a field\n    did you mean interactive?\n" in ended.err
+    assert ended.err.startswith(f"Error: {file}, line 7 (MiniCluster there) cannot be run: 2 problems\n")
+    assert f"  {file}:10: spec.size: must be at least 1 (it is 0)\n    change it\n" in ended.err
+    assert f"  {file}:10: spec.intractive: is not a field\n    did you mean interactive?\n" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "remedy"),
+    [
+        (None, "No such file or directory", ""),
+        (b"\xff\xfe\x00", "FILE is no text", ""),
+        (b"a: [", "FILE, line 1: no YAML", "a: ["),
+    ],
+)
+@pytest.mark.parametrize("name", ["mc.yaml", "run.sh"])
+async def test_a_file_that_cannot_be_read(invoke, tmp_path, name, content, message, remedy):
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    ended = await invoke("submit", str(file))
+    assert ended.code == 2
+    assert message.replace("FILE", str(file)) in ended.err
+    as_command = f"to run a command, put it after two dashes: kueue-flux submit --image IMAGE -- {file}"
+    assert (as_command in ended.err) is (name == "run.sh")
+    assert remedy in ended.err or name == "run.sh"
+
+
+async def test_stdin_that_is_no_yaml(invoke, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a: b\na: c\n"))
+    ended = await invoke("submit", "-")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        2,
+        "Error: stdin, line 2: a is here for the second time, after line 1",
+    )
+
+
+async def test_a_ttl_is_never_rounded_down_to_nothing(invoke):
+    ended = await invoke("submit", "-i", "ubuntu", "--ttl", "0.2s", "--dry-run", "--", "x")
+    assert yaml.safe_load(ended.out)["spec"]["ttlSecondsAfterFinished"] == 1
 
 
 async def test_a_namespace_that_contradicts_the_file(invoke, tmp_path):
     file = tmp_path / "mc.yaml"
     file.write_text(MANIFEST.replace("name: hello", "name: hello, namespace: there"))
     ended = await invoke("submit", str(file), "-n", "here")
-    assert (ended.code, "names namespace there, but --namespace says here" in ended.err) == (2, True)
+    assert ended.code == 2
+    assert f"{file} (MiniCluster hello) is for namespace there, and --namespace says here" in ended.err
 
 
 async def test_without_a_command_the_help_is_shown(invoke):
@@ -154,7 +216,8 @@ def test_only_what_one_types_is_renamed():
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("0.5", 0.5), ("10m", 600), ("1h30m", 5400), ("2h5s", 7205)]
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("0.5", 0.5), ("10m", 600), ("1h30m", 5400), ("2h5s", 7205), ("2d", 172_800)],
 )
 def test_lengths_of_time(text, seconds):
     assert options.seconds(text) == seconds

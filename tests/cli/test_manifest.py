@@ -1,11 +1,8 @@
-import shlex
-
 import pytest
 import yaml
 
-from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.cli.failures import InputError
-from kueue_flux.cli.manifest import Flags, documents, environment, from_flags, generated_name
+from kueue_flux.cli.manifest import documents
 
 ONE = """
 apiVersion: flux-framework.org/v1alpha2
@@ -15,161 +12,163 @@ spec: {containers: [{image: ubuntu, command: hostname}]}
 """
 
 
-def test_the_least_that_is_asked_for():
-    assert from_flags(Flags(image="ubuntu", name="hello"), ["hostname"]) == {
-        "apiVersion": "flux-framework.org/v1alpha2",
-        "kind": "MiniCluster",
-        "metadata": {"name": "hello"},
-        "spec": {
-            "size": 1,
-            "tasks": 1,
-            "logging": {"quiet": True},
-            "containers": [{"image": "ubuntu", "command": "hostname"}],
-        },
-    }
-
-
-def test_all_that_can_be_asked_for():
-    flags = Flags(
-        image="app",
-        name="hello",
-        namespace="team",
-        queue="team-a",
-        priority="high",
-        size=4,
-        min_size=2,
-        tasks=8,
-        cpu="2",
-        memory="4Gi",
-        env=["A=b=c", "EMPTY=", "HOME"],
-        workdir="/data",
-        quiet=False,
-        flux_image="view",
-        flux_volume=True,
-        ttl=60,
-    )
-    mc = from_flags(flags, ["lmp", "-in", "in file"], {"HOME": "/home/me"})
-    assert mc["metadata"] == {
-        "name": "hello",
-        "namespace": "team",
-        "labels": {"kueue.x-k8s.io/queue-name": "team-a", "kueue.x-k8s.io/priority-class": "high"},
-    }
-    assert mc["spec"] == {
-        "size": 4,
-        "minSize": 2,
-        "tasks": 8,
-        "ttlSecondsAfterFinished": 60,
-        "logging": {"quiet": False},
-        "flux": {"container": {"image": "view", "imageVolume": True}},
-        "containers": [
-            {
-                "image": "app",
-                "command": "lmp -in 'in file'",
-                "workingDir": "/data",
-                "environment": {"A": "b=c", "EMPTY": "", "HOME": "/home/me"},
-                "resources": {
-                    "requests": {"cpu": "2", "memory": "4Gi"},
-                    "limits": {"cpu": "2", "memory": "4Gi"},
-                },
-            }
-        ],
-    }
-    parsed = MiniCluster.from_object(mc)
-    assert parsed.command == ["lmp", "-in", "in file"]
-    assert (parsed.queue, parsed.priority_class) == ("team-a", "high")
-
-
-def test_flux_in_the_image():
-    mc = from_flags(Flags(image="app", flux_view=False), ["hostname"])
-    assert mc["spec"]["flux"] == {"container": {"disable": True}}
-
-
-def test_one_task_a_node_unless_said_otherwise():
-    assert from_flags(Flags(image="app", size=3), ["hostname"])["spec"]["tasks"] == 3
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["sh", "-c", "exit 3"],
-        ["echo", "$HOME", "`id`", '"', "'", "\\", "a\nb", "", "*"],
-        ["--flag", "--", "-x"],
-    ],
-)
-def test_a_command_arrives_as_the_words_that_were_typed(command):
-    mc = from_flags(Flags(image="app", name="hello"), command)
-    assert MiniCluster.from_object(mc).command == command
-
-
-@pytest.mark.parametrize(
-    ("command", "stem"),
-    [
-        ("hostname", "hostname"),
-        ("/usr/bin/lmp_mpi", "lmp-mpi"),
-        ("./run.sh", "run-sh"),
-        ("3proxy", "proxy"),
-        ("-", "minicluster"),
-        ("日本", "minicluster"),
-        ("UPPER", "upper"),
-        ("a" * 100, "a" * 40),
-    ],
-)
-def test_a_name_is_made_of_the_command(command, stem):
-    name = generated_name(command, 4)
-    assert name.rpartition("-")[0] == stem
-    assert name != generated_name(command, 4)
-
-
-@pytest.mark.parametrize("size", [1, 10, 11, 100_000])
-def test_a_generated_name_is_always_valid(size):
-    mc = from_flags(Flags(image="app", size=size), ["x" * 300 + "-"])
-    assert MiniCluster.from_object(mc).name == mc["metadata"]["name"]
-
-
-def test_an_environment_variable_without_a_value_or_name():
-    with pytest.raises(InputError, match="--env NO_SUCH: it has no value here"):
-        environment(["NO_SUCH"], {})
-    with pytest.raises(InputError, match="a name is missing"):
-        environment(["=x"], {})
+def named(name):
+    return ONE.replace("name: one", f"name: {name}")
 
 
 def test_several_documents_and_lists_are_read():
-    items = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(ONE), yaml.safe_load(ONE)]}
+    items = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(named(name)) for name in ("two", "three")]}
     found = documents(f"---\n{ONE}---\n# only a comment\n---\n{yaml.safe_dump(items)}", "file")
-    assert [obj["metadata"]["name"] for obj in found] == ["one"] * 3
+    assert [given.object["metadata"]["name"] for given in found] == ["one", "two", "three"]
 
 
 def test_a_generated_name_is_asked_for_in_the_file():
-    (obj,) = documents(ONE.replace("{name: one}", "{generateName: one-, labels: {a: b}}"), "file")
+    (given,) = documents(ONE.replace("{name: one}", "{generateName: one-, labels: {a: b}}"), "file")
+    obj = given.object
     stem, _, suffix = obj["metadata"]["name"].rpartition("-")
     assert (stem, len(suffix)) == ("one", 5)
     assert obj["metadata"]["labels"] == {"a": "b"}
     assert "generateName" not in obj["metadata"]
 
 
+HEADER = "apiVersion: flux-framework.org/v1alpha2\nkind: MiniCluster\nmetadata: {name: one}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "remedy"),
     [
-        ("", "holds no MiniCluster", "examples/"),
-        ("a: [", "is no YAML", ""),
-        ("just text", "is no Kubernetes object but str", ""),
-        (f"{ONE}---\nkind: ConfigMap\napiVersion: v1\n", r"document 2, is a ConfigMap \(v1\)", "kubectl apply -f file"),
+        ("", "^f.yaml holds no MiniCluster$", "kueue-flux submit --image IMAGE --dry-run"),
+        ("# only a comment\n---\n", "^f.yaml holds no MiniCluster$", "to begin with"),
+        ("just text", "^f.yaml is text, no MiniCluster$", "to begin with"),
+        ("- a\n- b\n", "^f.yaml is a list, no MiniCluster$", "to begin with"),
+        ("3", "^f.yaml is a value, no MiniCluster$", "to begin with"),
+        ("{}", "is an object without a kind", "has apiVersion: flux-framework.org/v1alpha2 and kind: MiniCluster"),
         (
-            "kind: MiniCluster\napiVersion: other.org/v1\n",
-            r"is a MiniCluster \(other.org/v1\)",
-            "nothing was submitted",
+            f"{ONE}---\nkind: ConfigMap\napiVersion: v1\n",
+            r"^f.yaml, line 7, is a ConfigMap \(v1\)",
+            "kubectl apply -f f.yaml",
         ),
-        ("{}", "object without a kind", ""),
+        ("kind: Minicluster\napiVersion: flux-framework.org/v1alpha2\n", "is a Minicluster", "and kind: MiniCluster"),
+        ("kind: MiniCluster\n", r"is a MiniCluster \(without an apiVersion\)", "has apiVersion: flux-framework.org"),
+        (
+            HEADER.replace("alpha2", "alpha1"),
+            "is a MiniCluster .*v1alpha1",
+            "has apiVersion: flux-framework.org/v1alpha2",
+        ),
+        ("kind: MiniCluster\napiVersion: other.org/v1\n", "nothing was submitted", "has apiVersion"),
+        ("kind: List\nitems: 3\n", "^f.yaml, line 2: the items of a List must be a list", "to begin with"),
+        ("kind: List\nitems:\n", "^f.yaml holds no MiniCluster$", "to begin with"),
     ],
 )
 def test_what_is_no_minicluster_is_refused(text, message, remedy):
     with pytest.raises(InputError, match=message) as caught:
-        documents(text, "file")
+        documents(text, "f.yaml")
     assert remedy in caught.value.remedy
 
 
-def test_quoting_survives_yaml():
-    command = ["sh", "-c", "echo 'a: b' # c\n"]
-    mc = from_flags(Flags(image="app", name="x"), command)
-    (again,) = documents(yaml.safe_dump(mc), "file")
-    assert shlex.split(again["spec"]["containers"][0]["command"]) == command
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        (
+            f"{HEADER}spec:\n  size: 2\n   tasks: 3\n",
+            "f.yaml, line 6: no YAML: mapping values are not allowed in this context",
+            "tasks: 3",
+        ),
+        (
+            f"{HEADER}spec:\n  containers:\n  - image: a\n   command: b\n",
+            "f.yaml, line 7: no YAML: did not find expected key, while parsing a block mapping that begins in line 5",
+            "command: b",
+        ),
+        (f"{HEADER}spec:\n\tsize: 2\n", "f.yaml, line 5: no YAML: found character", "YAML takes no tabs"),
+        (f"{HEADER}spec: {{size: [}}\n", "f.yaml, line 4: no YAML: did not find", "spec: {size: [}"),
+        (f"{HEADER}spec: *nothing\n", "f.yaml, line 4: no YAML: found undefined alias", "spec: *nothing"),
+        ("ä: b\nc: \x07\n", "f.yaml, line 2: no YAML: control characters are not allowed", "c: ?"),
+        (f"{{{'x' * 200}: [", "f.yaml, line 1: no YAML", f"{{{'x' * 79}..."),
+        (f"{HEADER}spec: !!python/none x\n", "f.yaml, line 4: no YAML: could not determine", "spec: !!python/none x"),
+        ("a: [", "f.yaml, line 1: no YAML", "a: ["),
+        ("a: 0b_", "f.yaml is no YAML: invalid literal", ""),
+    ],
+)
+def test_an_error_of_yaml_names_the_file_the_line_and_what_stands_there(text, message, remedy):
+    with pytest.raises(InputError) as caught:
+        documents(text, "f.yaml")
+    assert caught.value.message.startswith(message)
+    assert remedy in caught.value.remedy
+    assert "unicode string" not in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["a: [", "echo hello"])
+def test_a_script_is_not_taken_for_bad_yaml(text):
+    with pytest.raises(InputError) as caught:
+        documents(text, "./run.sh")
+    assert caught.value.remedy == (
+        "to run a command, put it after two dashes: kueue-flux submit --image IMAGE -- ./run.sh"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        (
+            f"{HEADER}spec: {{}}\n{HEADER}spec: {{}}\n",
+            "line 5: apiVersion is here for the second time, after line 1",
+            "---",
+        ),
+        (f"{HEADER}spec:\n  size: 1\n  size: 2\n", "line 6: size is here for the second time, after line 5", "remove"),
+        ("{a: 1, a: 2}", "line 1: a is here for the second time, after line 1", "remove"),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(text, message, remedy):
+    with pytest.raises(InputError, match=message) as caught:
+        documents(text, "f.yaml")
+    assert remedy in caught.value.remedy
+
+
+def test_two_of_one_name_are_refused_before_the_first_is_submitted():
+    with pytest.raises(InputError, match=r"^f\.yaml, line 8: one is also the name of the MiniCluster of line 2$"):
+        documents(f"{ONE}---\n{ONE}", "f.yaml")
+    elsewhere = ONE.replace("{name: one}", "{name: one, namespace: there}")
+    assert len(documents(f"{ONE}---\n{elsewhere}", "f.yaml")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"{HEADER}spec:\n  containers:\n  - image: a\n    command: b\n  size: 0\n", ["f.yaml:8: spec.size"]),
+        (f"{HEADER}spec:\n  size: 2\n", ["f.yaml:4: spec.containers"]),
+        (HEADER, ["f.yaml:1: spec"]),
+        (HEADER + "spec: {containers: [\n{image: a, command: b,\nsz: 2}]}", ["f.yaml:6: spec.containers[0].sz"]),
+        (
+            HEADER
+            + "spec:\n  containers:\n  - image: a\n    command: b\n    environment:\n      a.b: c\n      1.x: d\n",
+            ["f.yaml:10: spec.containers[0].environment.'1.x'"],
+        ),
+        (
+            HEADER + "x: &c\n  image: a\n  command: b\n  pin: 3\nspec:\n  containers:\n  - <<: *c\n    size: 2\n",
+            ["f.yaml:4: x", "f.yaml:7: spec.containers[0].pin", "f.yaml:11: spec.containers[0].size"],
+        ),
+        (HEADER.replace("{name: one}", "one") + "spec: 3\n", ["f.yaml:3: metadata", "f.yaml:4: spec"]),
+        (HEADER.replace("name: one", "generateName: one-") + "spec: 3\n", ["f.yaml:4: spec"]),
+        (
+            HEADER + "spec:\n  size: 2024-01-01\n  containers: []\n",
+            ["f.yaml:5: spec.size", "f.yaml:6: spec.containers"],
+        ),
+    ],
+)
+def test_a_problem_names_the_file_and_the_line(text, told):
+    (given,) = documents(text, "f.yaml")
+    problems = given.problems()
+    assert sorted(problem.field for problem in problems) == sorted(told)
+    assert "datetime" not in str(problems)
+
+
+def test_of_several_each_is_told_by_its_line_and_name():
+    text = f"{ONE}---\n{ONE.replace('name: one', 'name: two')}---\n{ONE.replace('name: one', 'labels: {}')}"
+    titles = [given.title for given in documents(text, "f.yaml")]
+    assert titles == ["f.yaml, line 2 (MiniCluster one)", "f.yaml, line 8 (MiniCluster two)", "f.yaml, line 14"]
+    assert documents(ONE, "f.yaml")[0].title == "f.yaml (MiniCluster one)"
+
+
+def test_an_alias_of_itself_ends():
+    (given,) = documents(ONE + "x: &a [*a]\n", "f.yaml")
+    assert [problem.field for problem in given.problems()] == ["f.yaml:6: x"]
