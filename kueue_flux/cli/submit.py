@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.cli import failures
@@ -16,6 +17,9 @@ from kueue_flux.cli.given import Given
 from kueue_flux.cli.manifest import documents, if_meant_as_command
 from kueue_flux.cli.options import Cluster
 from kueue_flux.cli.terminal import say
+
+if TYPE_CHECKING:
+    from kueue_flux.client.miniclusters import AsyncMiniClusters
 
 Object = dict[str, Any]
 
@@ -57,36 +61,53 @@ async def send(objects: Sequence[Object], cluster: Cluster, tell: Callable[[str]
         The objects as created.
 
     Raises:
-        InputError: A queue does not exist; nothing is created.
+        InputError: A queue or a priority class does not exist; nothing is created.
         ClientError: One could not be created; those before it were.
     """
     created: list[Object] = []
-    for namespace in _namespaces(objects):
-        async with cluster.client(namespace) as client:
-            here = [obj for obj in objects if obj["metadata"].get("namespace") == namespace]
-            await _check_queues(client, {MiniCluster.from_object(obj).queue for obj in here} - {None})
-            for obj in here:
-                created.append(await client.submit(obj))
-                tell(obj["metadata"]["name"])
+    async with AsyncExitStack() as stack:
+        clients = {ns: await stack.enter_async_context(cluster.client(ns)) for ns in map(_namespace, objects)}
+        for namespace, client in clients.items():
+            await _check_queues(client, [MiniCluster.from_object(o) for o in objects if _namespace(o) == namespace])
+        for obj in objects:
+            created.append(await clients[_namespace(obj)].submit(obj))
+            tell(obj["metadata"]["name"])
     return created
 
 
-async def _check_queues(client: Any, queues: set[str | None]) -> None:
-    from kueue_flux.client.errors import Forbidden, NotFound, Unavailable
+async def _check_queues(client: AsyncMiniClusters, minis: Sequence[MiniCluster]) -> None:
+    """Look for the queues and the priority classes, for they are easily misspelt, and Kueue says little of it."""
+    from kueue_flux.client.errors import NotFound
 
-    if not queues:
+    queued = [mc for mc in minis if mc.queue]
+    classes = {mc.priority_class for mc in queued if mc.priority_class}
+    if not queued:
         return
     namespace = await client.namespace()
     try:
-        existing = await client.queues()
+        there = await _readable(client.queues())
+        _find({str(mc.queue) for mc in queued}, there, f"namespace {namespace} has no LocalQueue")
+        there = await _readable(client.priority_classes()) if classes else None
+        _find(classes, there, "there is no WorkloadPriorityClass")
     except NotFound:
         say("warning: this cluster has no Kueue; the MiniCluster waits until Kueue is installed")
-        return
+
+
+async def _readable(names: Awaitable[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """The names, or None where they cannot be read: that is no reason to submit nothing, the conditions will tell."""
+    from kueue_flux.client.errors import Forbidden, Unavailable
+
+    try:
+        return await names
     except (Forbidden, Unavailable):
-        return  # a check for convenience: the conditions will tell
-    for queue in sorted(queue for queue in queues if queue and queue not in existing):
-        there = f"there are: {', '.join(existing)}" if existing else "there are none: ask your cluster's admin for one"
-        raise InputError(f"namespace {namespace} has no LocalQueue {queue}", there)
+        return None
+
+
+def _find(asked: set[str], there: tuple[str, ...] | None, without: str) -> None:
+    for name in sorted(asked):
+        if there is not None and name not in there:
+            known = f"there are: {', '.join(there)}" if there else "there are none: ask your cluster's admin for one"
+            raise InputError(f"{without} {name}", known)
 
 
 async def follow(
@@ -130,8 +151,9 @@ async def follow(
     return next((code for code in codes if code), 0)
 
 
-def _namespaces(objects: Sequence[Object]) -> list[str | None]:
-    return list(dict.fromkeys(obj["metadata"].get("namespace") for obj in objects))
+def _namespace(obj: Object) -> str | None:
+    namespace: str | None = obj["metadata"].get("namespace")
+    return namespace
 
 
 def into_namespace(given: Sequence[Given], namespace: str | None) -> list[Given]:

@@ -26,7 +26,7 @@ from kueue_flux.client.status import FINAL_REFUSALS, Result, Stage, Status, cond
 from kueue_flux.client.watch import OnOutage, states
 from kueue_flux.kueue.visibility import pending_workloads_path, positions
 
-QUEUES_API = "/apis/kueue.x-k8s.io/v1beta2"
+KUEUE_API = "/apis/kueue.x-k8s.io/v1beta2"
 FIELD_MANAGER = "kueue-flux-client"
 
 Object = dict[str, Any]
@@ -322,7 +322,19 @@ class AsyncMiniClusters:
             NotFound: The cluster has no Kueue.
             ClientError: The cluster cannot be asked, or does not permit it.
         """
-        items, _ = await self._connection.collect(f"{QUEUES_API}/namespaces/{await self.namespace()}/localqueues")
+        return await self._names(f"{KUEUE_API}/namespaces/{await self.namespace()}/localqueues")
+
+    async def priority_classes(self) -> tuple[str, ...]:
+        """Return the names of the cluster's WorkloadPriorityClasses.
+
+        Raises:
+            NotFound: The cluster has no Kueue.
+            ClientError: The cluster cannot be asked, or does not permit it.
+        """
+        return await self._names(f"{KUEUE_API}/workloadpriorityclasses")
+
+    async def _names(self, path: str) -> tuple[str, ...]:
+        items, _ = await self._connection.collect(path)
         return tuple(sorted(item["metadata"]["name"] for item in items))
 
     async def _miniclusters(self) -> str:

@@ -98,6 +98,7 @@ class MiniClusters:
     wait_deleted = _call(AsyncMiniClusters.wait_deleted)
     events = _call(AsyncMiniClusters.events)
     queues = _call(AsyncMiniClusters.queues)
+    priority_classes = _call(AsyncMiniClusters.priority_classes)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -18,6 +18,7 @@ from tests.client.server import Reply, event, failure, listing, watch
 ONE = f"{MINICLUSTERS}/hello"
 EVENTS = "/api/v1/namespaces/team/events"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
+CLASSES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 LOG = line(1, "hello-0") + line(2, "hello-1")
 SUBMIT = ("submit", "-q", "team-a", "-i", "ubuntu", "-N", "4", "--name", "hello")
 
@@ -92,6 +93,51 @@ async def test_a_queue_that_does_not_exist(server, invoke):
     ended = await invoke(*SUBMIT, "--", "hostname")
     assert ended.code == 2
     assert ended.err == "Error: namespace team has no LocalQueue team-a\n  there are: team-b, team-c\n"
+    assert server.asked("POST", MINICLUSTERS) == 0
+
+
+async def test_a_priority_class_that_does_not_exist(server, invoke):
+    server.on("GET", QUEUES, listing({"metadata": {"name": "team-a"}}))
+    server.on("GET", CLASSES, listing({"metadata": {"name": "low"}}, {"metadata": {"name": "high"}}))
+    ended = await invoke(*SUBMIT, "--priority", "urgent", "--", "hostname")
+    assert ended == (2, "", "Error: there is no WorkloadPriorityClass urgent\n  there are: high, low\n")
+    assert server.asked("POST", MINICLUSTERS) == 0
+
+
+@pytest.mark.parametrize(
+    "answer", [listing({"metadata": {"name": "high"}}), failure(403, "no"), failure(503, "starting")]
+)
+async def test_a_priority_class_that_exists_or_cannot_be_looked_for(server, invoke, answer):
+    server.on("GET", QUEUES, listing({"metadata": {"name": "team-a"}}))
+    server.on("GET", CLASSES, answer)
+    server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
+    assert await invoke(*SUBMIT, "--priority", "high", "--", "hostname") == (0, "hello\n", "")
+
+
+async def test_priority_classes_are_read_only_where_one_is_named(server, invoke):
+    server.on("GET", QUEUES, listing({"metadata": {"name": "team-a"}}))
+    server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
+    assert (await invoke(*SUBMIT, "--", "hostname")).code == 0
+    assert server.asked("GET", CLASSES) == 0
+
+
+async def test_of_several_namespaces_all_are_checked_before_anything_is_created(server, invoke, tmp_path):
+    good, bad = (
+        {
+            "apiVersion": "flux-framework.org/v1alpha2",
+            "kind": "MiniCluster",
+            "metadata": {"name": "hello", "namespace": namespace, "labels": {"kueue.x-k8s.io/queue-name": "team-a"}},
+            "spec": {"containers": [{"image": "ubuntu", "command": "hostname"}]},
+        }
+        for namespace in ("team", "there")
+    )
+    server.on("GET", QUEUES, listing({"metadata": {"name": "team-a"}}))
+    server.on("GET", QUEUES.replace("/team/", "/there/"), listing())
+    server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
+    file = tmp_path / "two.yaml"
+    file.write_text(yaml.safe_dump_all([good, bad]))
+    ended = await invoke("submit", str(file))
+    assert "Error: namespace there has no LocalQueue team-a" in ended.err
     assert server.asked("POST", MINICLUSTERS) == 0
 
 
