@@ -106,11 +106,13 @@ def result(status: Status) -> str:
     return status.reason if status.exit_code is None else f"exit {status.exit_code}"
 
 
-def ahead(position: int | None) -> str:
+def ahead(status: Status) -> str:
     """A place in the queue in words; empty where it is not known."""
-    if position is None:
+    if status.position is None:
         return ""
-    return "position 0 (next)" if position == 0 else f"position {position} ({position} ahead)"
+    if status.exceeds_quota:
+        return f"position {status.position}, but asks for more than the queue ever has"
+    return "position 0 (next)" if status.position == 0 else f"position {status.position} ({status.position} ahead)"
 
 
 def line(status: Status) -> str:
@@ -125,7 +127,7 @@ def line(status: Status) -> str:
         case Stage.QUEUED:
             queue = f" in queue {status.queue}" if status.queue else ""
             lost = f"evicted ({status.evicted}), " if status.evicted else ""
-            parts = [part for part in (ahead(status.position), why) if part]
+            parts = [part for part in (ahead(status), why) if part]
             return f"{lost}waiting for quota{queue}" + (f": {', '.join(parts)}" if parts else "")
         case Stage.RESERVED:
             # An evicted one keeps its quota until its pods have stopped.
@@ -151,8 +153,10 @@ STUCK = frozenset({"ImagePullFailed", "PodsPending"})
 
 
 def _admitted(status: Status) -> str:
-    of = f" of {status.size}" if status.nodes != status.size else ""
-    return f"admitted with {status.nodes}{of} nodes" if status.queue else f"starting {_nodes(status.nodes)}"
+    if not status.queue:
+        return f"starting {_nodes(status.nodes)}"
+    whole = status.nodes == status.size
+    return f"admitted with {_nodes(status.nodes) if whole else f'{status.nodes} of {_nodes(status.size)}'}"
 
 
 def _nodes(count: int) -> str:
@@ -179,7 +183,7 @@ def report(
         + (f", at least {status.min_size}" if status.min_size < status.size else "")
         + (f", admitted {status.admissions} times" if status.admissions > 1 else ""),
         "Pods": "" if status.is_finished else _pods(status),
-        "Queue": ", ".join(part for part in (status.queue, ahead(status.position)) if part) or "none",
+        "Queue": ", ".join(part for part in (status.queue, ahead(status)) if part) or "none",
         "Workload": status.workload,
         "Result": _result(status),
         "Age": _ages(status, now),

@@ -20,6 +20,11 @@ from kueue_flux.kueue.labels import QUEUE_NAME
 # of them (what was submitted goes on), nor is NameTaken (it ends when the other object goes).
 FINAL_REFUSALS = frozenset({Reason.INVALID_SPEC, Reason.UNSUPPORTED_FIELD, Reason.CONFLICTING_CONTROLLER})
 
+# How Kueue says that a request is above the maximum: by a reason, or in words, flavor by flavor, under a more
+# general one. Source: Kueue 0.19, ``pkg/scheduler/flavorassigner``.
+_EXCEEDS = "ExceedsMaxQuota"
+_NEVER = re.compile(r"insufficient quota for \S+ in flavor ([^,]+),[^>]*> maximum capacity")
+_NOT_YET = re.compile(r"insufficient unused quota.*? in flavor ([^,]+),")
 
 _POSITION = re.compile(r"^position \d+ in the queue \(0 is next\): ")
 
@@ -140,6 +145,14 @@ class Status:
     def nodes(self) -> int:
         """The nodes that it runs on, or asks for."""
         return self.admitted_size or self.size
+
+    @property
+    def exceeds_quota(self) -> bool:
+        """Whether it asks for more than its queue ever has: then no end of waiting helps."""
+        if self.stage is not Stage.QUEUED or self.min_size < self.size:
+            return False  # Kueue's words are about the full size
+        never, not_yet = (set(pattern.findall(self.message)) for pattern in (_NEVER, _NOT_YET))
+        return self.reason == _EXCEEDS or bool(never and not_yet <= never)
 
     @property
     def is_finished(self) -> bool:

@@ -47,6 +47,11 @@ def test_durations(seconds, text):
             "waiting for quota in queue team-a: position 0 (next), insufficient unused quota for cpu (WaitingForQuota)",
         ),
         (
+            of(("QuotaReserved", "False", "ExceedsMaxQuota", "40 > 9"), queuePosition=0),
+            "waiting for quota in queue team-a: position 0, but asks for more than the queue ever has, "
+            "40 > 9 (ExceedsMaxQuota)",
+        ),
+        (
             of(("QuotaReserved", "False", "Pending", "position 7 in the queue (0 is next): no quota"), queuePosition=7),
             "waiting for quota in queue team-a: position 7 (7 ahead), no quota (Pending)",
         ),
@@ -88,6 +93,23 @@ def test_durations(seconds, text):
 )
 def test_where_it_stands_in_one_line(status, line):
     assert render.line(status) == line
+
+
+@pytest.mark.parametrize(
+    ("size", "admitted", "queue", "line"),
+    [
+        (1, 1, "team-a", "admitted with 1 node, pods 0/1, brokers 0/1"),
+        (2, 1, "team-a", "admitted with 1 of 2 nodes, pods 0/1, brokers 0/1"),
+        (2, 2, "team-a", "admitted with 2 nodes, pods 0/2, brokers 0/2"),
+        (1, 1, "", "starting 1 node, pods 0/1, brokers 0/1"),
+        (2, 2, "", "starting 2 nodes, pods 0/2, brokers 0/2"),
+    ],
+)
+def test_one_node_is_no_nodes(size, admitted, queue, line):
+    obj = minicluster("hello", *objects.STARTED, admission={"size": admitted}, queue=queue)
+    obj["spec"]["size"] = size
+    obj["metadata"]["labels"] = {}
+    assert render.line(Status.from_object(obj)) == line
 
 
 def test_the_list():

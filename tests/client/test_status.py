@@ -61,6 +61,37 @@ def test_an_eviction_is_remembered_while_waiting_only():
     assert Status.from_object(objects.running()).evicted == ""
 
 
+def never(flavor):
+    return (
+        f"insufficient quota for cpu in flavor {flavor}, previously considered podsets requests (0) + current podset "
+        "request (40) > maximum capacity (9)"
+    )
+
+
+def not_yet(flavor, resource="cpu"):
+    return f"insufficient unused quota for {resource} in flavor {flavor}, 3 more needed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "exceeds"),
+    [
+        ("ExceedsMaxQuota", "couldn't assign flavors", True),
+        ("Pending", f"couldn't assign flavors to pod set main: {never('small')}", True),
+        ("Pending", f"couldn't assign flavors to pod set main: {never('small')}, {never('large')}", True),
+        ("Pending", f"couldn't assign flavors to pod set main: {never('small')}, {not_yet('large')}", False),
+        ("Pending", f"couldn't assign flavors to pod set main: {not_yet('small', 'memory')}, {never('small')}", True),
+        ("Pending", f"couldn't assign flavors to pod set main: {not_yet('small')}", False),
+        ("WaitingForQuota", "", False),
+    ],
+)
+def test_whether_it_asks_for_more_than_the_queue_ever_has(reason, message, exceeds):
+    waiting = minicluster("hello", ACCEPTED, ("QuotaReserved", "False", reason, message))
+    assert Status.from_object(waiting).exceeds_quota is exceeds
+    waiting["spec"]["minSize"] = 2
+    assert not Status.from_object(waiting).exceeds_quota, "fewer nodes may fit"
+    assert not Status.from_object(objects.running()).exceeds_quota
+
+
 def test_the_result():
     assert Status.from_object(objects.failed()).result == Result(
         False, 3, "Failed", "the command exited with code 3 (CommandFailed)"
