@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kueue_flux.api import command, labels, quantity
+from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
 
@@ -23,9 +24,12 @@ def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
 
 
 def _commands_split(mc: MiniCluster) -> Iterator[Problem]:
-    for index, container in enumerate(mc.spec.containers):
-        if not container.batch:  # each line of a batch is a command of its own
-            yield from _split(f"spec.containers[{index}].command", container.command)
+    flux = mc.flux_container
+    path = f"spec.containers[{mc.spec.containers.index(flux)}]"
+    if mc.mode in (Mode.RUN, Mode.LAUNCHER):  # elsewhere it is no command, or several
+        yield from _split(f"{path}.command", flux.command, command.argv)
+    yield from _split(f"{path}.commands.prefix", flux.commands.prefix)
+    yield from _split("spec.flux.submitCommand", mc.spec.flux.submit_command)
 
 
 def _option_flags_are_flags(mc: MiniCluster) -> Iterator[Problem]:
@@ -36,9 +40,9 @@ def _option_flags_are_flags(mc: MiniCluster) -> Iterator[Problem]:
         yield Problem(field, f"{flags!r} does not begin with a flag", "write flags such as -ompi=openmpi@5")
 
 
-def _split(field: str, text: str) -> Iterator[Problem]:
+def _split(field: str, text: str, split: Callable[[str], object] = command.split) -> Iterator[Problem]:
     try:
-        command.split(text)
+        split(text)
     except command.ShellSyntaxError as error:
         yield Problem(field, error.message, error.remedy, "UnsupportedField")
     except command.CommandError as error:

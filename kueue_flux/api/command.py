@@ -1,8 +1,8 @@
 """From the one line that a user writes to the words that a program receives.
 
-The command is data: it is split here, once, and never read by a shell again. Text that only a shell would
-understand (a pipe, a redirection, a variable) is therefore refused with the way out, `sh -c '...'`; handed on
-as it is, `echo a > file` would print "a > file", and nobody would be told.
+The text is data: it is split here, once, and is never part of a shell's own text. A command that only a shell
+understands (a pipe, a redirection, a variable) becomes one word of a shell that runs in the job; handed on in words,
+`echo a > file` would print "a > file". Where no command is meant, such text is refused.
 Quoting rules: POSIX.1-2017, Shell Command Language, section 2.2.
 """
 
@@ -12,6 +12,7 @@ import re
 import shlex
 
 _SHELL_SYNTAX = re.compile(r"&&|\|\||>>|<<|[;&|<>`]|\$[A-Za-z_{(@*#?0-9]|\n")
+_PATTERN = re.compile(r"[*?[]|(?:^|(?<=\s))~")  # of file names: without a shell, they are taken as they are
 
 
 class CommandError(ValueError):
@@ -32,10 +33,10 @@ class ShellSyntaxError(CommandError):
 
 
 def split(text: str) -> list[str]:
-    """Return a command line's words.
+    """Return the words of a text that no shell will read.
 
     Args:
-        text: one command, its words quoted as for a shell; a backslash at a line's end continues it.
+        text: words, quoted as for a shell; a backslash at a line's end continues it.
 
     Raises:
         CommandError: a quote is left open, or a backslash stands at the very end.
@@ -45,9 +46,30 @@ def split(text: str) -> list[str]:
     if found := _SHELL_SYNTAX.search(bare):
         shown = "a second line" if found[0] == "\n" else repr(found[0])
         raise ShellSyntaxError(
-            f"has {shown} outside of quotes, and no shell reads the command",
+            f"has {shown} outside of quotes, and no shell reads it",
             "put the text into quotes as one word of a shell: sh -c '...'",
         )
+    return shlex.split(line)
+
+
+def argv(text: str) -> list[str]:
+    """Return a command's words: its own, or those of a shell where it has what only a shell understands.
+
+    Args:
+        text: one command line, its words quoted as for a shell; a backslash at a line's end continues it.
+
+    Raises:
+        CommandError: a quote is left open, or a backslash stands at the very end.
+        ShellSyntaxError: it has a second line, which may be meant to continue the first one or to follow it.
+    """
+    line, bare = _scan(text.strip())
+    if "\n" in bare:
+        raise ShellSyntaxError(
+            "has a second line outside of quotes, and may be one command or several",
+            "end the first line with a backslash, or write a script: commands.script, or batch: true for several jobs",
+        )
+    if _SHELL_SYNTAX.search(bare) or _PATTERN.search(bare):
+        return ["/bin/sh", "-c", line]
     return shlex.split(line)
 
 

@@ -66,13 +66,36 @@ class LifeCycle(ApiModel):
 class Commands(ApiModel):
     """Shell text that is run around the Flux broker."""
 
-    prefix: str = Field(default="", description="Words put before the command that starts Flux.")
-    script: str = Field(default="", description="A script to submit instead of `command`.")
-    init: str = Field(default="", description="Runs before anything else.")
-    pre: str = Field(default="", description="Runs before the broker starts, on every pod.")
-    post: str = Field(default="", description="Runs after the broker has ended.")
-    worker_pre: str = Field(default="", description="Runs before the broker starts, on workers only.")
-    broker_pre: str = Field(default="", description="Runs before the broker starts, on the lead only.")
+    prefix: str = Field(default="", description="Words put before the command that submits or launches, on the lead.")
+    script: str = Field(
+        default="",
+        description=(
+            "A script to run in place of `command`, with bash where the image has it, else with sh. As in the Flux "
+            "Operator, a backslash before $, `, \\ or a line's end is taken away."
+        ),
+    )
+    init: str = Field(
+        default="",
+        description=(
+            "Sourced before anything else, by bash where the image has it, else by sh: what it exports, its "
+            "directory and limits are those of Flux and of the command."
+        ),
+    )
+    pre: str = Field(
+        default="",
+        description=(
+            "Sourced like `init`, on every pod, when Flux has been put on the PATH and before its broker starts."
+        ),
+    )
+    post: str = Field(
+        default="",
+        description=(
+            "Runs when the command has ended, well or not, and the broker with it, on every pod; on workers for the "
+            "time that the lead takes, or a pod's grace period. Its output is part of the log."
+        ),
+    )
+    worker_pre: str = Field(default="", description="Sourced after `pre`, on workers only.")
+    broker_pre: str = Field(default="", description="Sourced after `pre`, on the lead only.")
     service_pre: str = Field(default="", description="Runs before a service container starts.")
 
 
@@ -86,8 +109,9 @@ class MiniClusterContainer(ApiModel):
     command: str = Field(
         default="",
         description=(
-            "The command that Flux runs, as one line. It is split into words as a shell would, and run "
-            "without a shell: for pipes, redirection or variables write sh -c '...'."
+            "The command that Flux runs, as one line. It is split into words as a shell would; where it has what "
+            "only a shell understands outside of quotes (pipes, redirection, variables, patterns of file names), "
+            "each task runs it with sh."
         ),
     )
     run_flux: bool = Field(
@@ -120,9 +144,24 @@ class MiniClusterContainer(ApiModel):
         default="", description="When to pull the image; empty: if the node lacks it."
     )
     ports: list[Port] = Field(default_factory=list, max_length=256, description="Ports that other containers reach.")
-    batch: bool = Field(default=False, description="Each line of `command` is submitted as a job of a batch.")
-    batch_raw: bool = Field(default=False, description="Batch lines are run as they are, not by flux submit.")
-    logs: AbsolutePath = Field(default="", description="The directory for the output of batch jobs.")
+    batch: bool = Field(
+        default=False,
+        description=(
+            "Each line of `command` is a job, and all of them are one Flux batch job, of as many tasks as `tasks` "
+            "says. A line is read by a shell, or begins with options of flux submit. Lines that are empty or begin "
+            "with # are none."
+        ),
+    )
+    batch_raw: bool = Field(
+        default=False, description="With `batch`: `command` is the batch script itself, submitted as it is."
+    )
+    logs: AbsolutePath = Field(
+        default="",
+        description=(
+            "The directory on the lead for the output of batch jobs, job-0.out and job-0.err for the first line. "
+            "Where it is unset the output is printed, in the order of the lines, and also kept in /tmp/fluxout."
+        ),
+    )
     no_wrap_entrypoint: bool = Field(default=False, description="Start a sidecar at once, without waiting for Flux.")
     volumes: dict[str, ContainerVolume] = Field(
         default_factory=dict, max_length=64, description="Volumes to mount, by name."

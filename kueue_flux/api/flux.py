@@ -115,8 +115,14 @@ class FluxSpec(ApiModel):
         default="", description="The shape of the brokers' tree: kary:K, mincrit, mincrit:K or binomial."
     )
     scheduler: FluxScheduler = Field(default_factory=FluxScheduler, description="Flux's scheduler.")
-    submit_command: str = Field(default="", description="What to run in place of flux submit.")
-    wrap: str = Field(default="", description="Commands to wrap the broker in, comma-separated.")
+    submit_command: str = Field(
+        default="",
+        description=(
+            "What submits the command, in place of flux run; it is given the nodes, tasks and flags of flux run, and "
+            "where its last word is submit, --quiet --watch."
+        ),
+    )
+    wrap: str = Field(default="", description="Words to run the brokers with, separated by commas: strace,-f.")
     arch: str = Field(default="", description="The architecture of binaries to download.")
     minimal_service: bool = Field(default=False, description="Give only the lead a DNS name.")
     disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")

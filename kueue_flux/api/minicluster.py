@@ -18,6 +18,7 @@ from kueue_flux.api.base import INT32_MAX, ApiModel, Labels, OptionalSize, Size,
 from kueue_flux.api.conditions import Condition
 from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.flux import FluxSpec
+from kueue_flux.api.mode import Mode
 from kueue_flux.api.pod import LoggingSpec, MiniClusterArchive, Network, PodSpec
 from kueue_flux.api.problems import InvalidMiniCluster, Problem, from_pydantic
 from kueue_flux.api.validation import problems_of
@@ -88,7 +89,13 @@ class MiniClusterSpec(ApiModel):
     logging: LoggingSpec = Field(default_factory=LoggingSpec, description="What appears in the log of the lead pod.")
     network: Network = Field(default_factory=Network, description="The pods' network.")
     pod: PodSpec = Field(default_factory=PodSpec, description="Settings of the pods.")
-    interactive: bool = Field(default=False, description="Start Flux and wait for people to use it.")
+    interactive: bool = Field(
+        default=False,
+        description=(
+            "Start Flux and wait for people and programs to use it (kueue-flux shell, run, submit-job), until "
+            "kueue-flux stop, flux shutdown or the deadline. A command that is given is not run."
+        ),
+    )
     services: list[MiniClusterContainer] = Field(
         default_factory=list,
         max_length=16,
@@ -202,9 +209,31 @@ class MiniCluster(ApiModel):
         return next((container for container in containers if container.run_flux), containers[0])
 
     @property
+    def mode(self) -> Mode:
+        """How the instance is used. `interactive` goes before any command, as in the Flux Operator."""
+        container = self.flux_container
+        if self.spec.interactive:
+            return Mode.INTERACTIVE
+        if not container.command.strip() and not container.commands.script.strip():
+            return Mode.RESTFUL
+        if container.batch:
+            return Mode.BATCH
+        return Mode.LAUNCHER if container.launcher else Mode.RUN
+
+    @property
     def command(self) -> list[str]:
-        """The command's words, as a program receives them."""
-        return command.split(self.flux_container.command)
+        """The command's words, as a program receives them; empty where there is a script in its place."""
+        return command.argv(self.flux_container.command)
+
+    @property
+    def prefix(self) -> list[str]:
+        """The words of commands.prefix."""
+        return command.split(self.flux_container.commands.prefix)
+
+    @property
+    def submit_command(self) -> list[str]:
+        """The words of spec.flux.submitCommand; empty where it is not set."""
+        return command.split(self.spec.flux.submit_command)
 
     @property
     def option_flags(self) -> list[str]:

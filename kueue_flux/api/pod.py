@@ -67,10 +67,18 @@ class LoggingSpec(ApiModel):
     """What appears in the log of the lead pod."""
 
     quiet: bool = Field(default=False, description="Print the job's own output and nothing else.")
-    strict: bool = Field(default=False, description="End the start script at the first command that fails.")
+    strict: bool | None = Field(
+        default=None,
+        description=(
+            "What follows when one of `commands` fails. Unset: a failed init, pre, brokerPre or workerPre ends the "
+            "MiniCluster. True: the first command in them that fails does, and a failed post too. False: none does."
+        ),
+    )
     debug: bool = Field(default=False, description="Have Flux say what it does.")
-    zeromq: bool = Field(default=False, description="Log ZeroMQ's socket events.")
-    timed: bool = Field(default=False, description="Print how long each Flux command took.")
+    zeromq: bool = Field(default=False, description="Log ZeroMQ's socket events, with all else that brokers log.")
+    timed: bool = Field(
+        default=False, description="Print how long Flux ran (fluxstart) and how long the command (fluxsubmit)."
+    )
 
 
 class MiniClusterArchive(ApiModel):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HOSTNAME_LIMIT = 63  # characters, RFC 1035
 GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateName has this length
 ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names that every runtime takes
+_JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
 RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
 
 _SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "emptyDir", "csiDriver")
@@ -143,7 +144,7 @@ def _set(field: str) -> str:
     return f"(has({field}) && {field} != {empty})"
 
 
-_FLAGS = {"runFlux", "batch", "launcher", "disable", "imageVolume", "emptyDir", "pullAlways"}
+_FLAGS = {"runFlux", "batch", "batchRaw", "launcher", "disable", "imageVolume", "emptyDir", "pullAlways"}
 
 
 def _environment_rules(at: str) -> list[Rule]:
@@ -236,6 +237,22 @@ RULES: list[Rule] = [
         "a command is either a batch or a launcher",
         "remove batch or launcher",
         "launcher",
+    ),
+    Rule(
+        "spec.containers[]",
+        f"!{_set('self.batch')} || (has(self.command) && self.command.matches({_JOB_LINE!r}))",
+        lambda container: _if(container.batch and not re.search(_JOB_LINE, container.command), "command"),
+        "a batch needs at least one line that is neither empty nor a comment",
+        "write a command on each line",
+        "command",
+    ),
+    Rule(
+        "spec.containers[]",
+        f"!{_set('self.batchRaw')} || {_set('self.batch')}",
+        lambda container: _if(container.batch_raw and not container.batch, "batchRaw"),
+        "batchRaw says how a batch is submitted, and this is none",
+        "set batch: true too",
+        "batchRaw",
     ),
     Rule(
         "spec.containers[]",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kueue_flux.api.mode import Mode
 from kueue_flux.api.paths import Found, find
 from kueue_flux.api.problems import Problem
 
@@ -56,20 +57,10 @@ REFUSALS: list[Refusal] = [
         unless="it is the container that runs Flux",
         accepts=lambda container, mc: container is mc.flux_container,
     ),
-    Refusal("spec.containers[].batch", "batch jobs are not supported yet", "write a script: command: sh -c '...'"),
-    Refusal("spec.containers[].batchRaw", "batch jobs are not supported yet", "write a script: command: sh -c '...'"),
-    Refusal("spec.containers[].logs", "it belongs to batch jobs, which are not supported yet", "remove it"),
     Refusal("spec.containers[].ports", "ports need no declaration to be reached", "remove them"),
     Refusal("spec.containers[].noWrapEntrypoint", "it belongs to sidecars, which are not supported yet", "remove it"),
     Refusal("spec.containers[].volumes", "volumes are not supported yet", "bring the data in the image"),
     Refusal("spec.containers[].lifeCycle", "life-cycle commands are not supported yet", "call them in the command"),
-    Refusal("spec.containers[].commands.prefix", _SHELL_TEXT, "put the words before the command itself"),
-    Refusal("spec.containers[].commands.script", _SHELL_TEXT, "write it as command: sh -c '...'"),
-    Refusal("spec.containers[].commands.init", _SHELL_TEXT, "do it in the image, or first in command: sh -c '...'"),
-    Refusal("spec.containers[].commands.pre", _SHELL_TEXT, "do it in the image, or first in command: sh -c '...'"),
-    Refusal("spec.containers[].commands.post", _SHELL_TEXT, "do it last in command: sh -c '...'"),
-    Refusal("spec.containers[].commands.workerPre", _SHELL_TEXT, "do it in the image"),
-    Refusal("spec.containers[].commands.brokerPre", _SHELL_TEXT, "do it in the image"),
     Refusal("spec.containers[].commands.servicePre", _SHELL_TEXT, "do it in the image"),
     Refusal(
         "spec.maxSize",
@@ -78,18 +69,10 @@ REFUSALS: list[Refusal] = [
         unless="it equals spec.size",
         accepts=lambda size, mc: size == mc.spec.size,
     ),
-    Refusal(
-        "spec.interactive",
-        "interactive MiniClusters are not supported yet",
-        "set spec.containers[0].command, e.g. to sleep infinity",
-    ),
     Refusal("spec.services", "service containers are not supported yet", "run them as a Deployment of their own"),
     Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
     Refusal("spec.shareProcessNamespace", "it belongs to sidecars, which are not supported yet", "remove it"),
     Refusal("spec.cleanup", "it is not supported yet", "set spec.ttlSecondsAfterFinished: 0, which deletes all"),
-    Refusal("spec.logging.strict", "the start script always ends at a failure", "remove it"),
-    Refusal("spec.logging.zeromq", "logging ZeroMQ's events is not supported yet", "set spec.logging.debug"),
-    Refusal("spec.logging.timed", "timing Flux's commands is not supported yet", "use time in the command"),
     Refusal(
         "spec.pod.restartPolicy",
         "a container that is started again would hide the failure of its broker",
@@ -100,12 +83,6 @@ REFUSALS: list[Refusal] = [
     Refusal("spec.pod.hostIPC", "sharing the node's IPC namespace is not supported yet", "remove it"),
     Refusal("spec.pod.hostPID", "sharing the node's process namespace is not supported yet", "remove it"),
     Refusal("spec.pod.resources", "pod overhead comes from the RuntimeClass", "set spec.containers[0].resources"),
-    Refusal(
-        "spec.flux.submitCommand",
-        "another command than flux run is not supported yet",
-        "set launcher: true and call it in the command",
-    ),
-    Refusal("spec.flux.wrap", "wrapping the broker is not supported yet", "wrap the command"),
     Refusal("spec.flux.arch", "no binaries are downloaded", "name an image of that architecture"),
     Refusal("spec.flux.minimalService", "all pods have DNS names in this version", "remove it"),
     Refusal("spec.flux.disableSocket", "the broker's socket always has a path of its own", "remove it"),
@@ -139,13 +116,16 @@ REFUSALS: list[Refusal] = [
     ),
 ]
 
-MISSING_COMMAND = "a MiniCluster without a command (interactive, RESTful API) is not supported yet"
+MISSING_COMMAND = "a MiniCluster without a command (RESTful API) is not supported yet"
 
 
 def missing_command(mc: MiniCluster) -> Iterator[Problem]:
     """Yield a problem if nothing says what to run: the one default that this version refuses."""
-    if mc.spec.interactive or mc.flux_container.commands.script:
-        return  # refused as such
-    if not mc.flux_container.command.strip():
+    if mc.mode is Mode.RESTFUL:
         index = mc.spec.containers.index(mc.flux_container)
-        yield Problem(f"spec.containers[{index}].command", MISSING_COMMAND, "set it", "UnsupportedField")
+        yield Problem(
+            f"spec.containers[{index}].command",
+            MISSING_COMMAND,
+            "set it, or interactive: true",
+            "UnsupportedField",
+        )

@@ -9,9 +9,14 @@ from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller.pods import PodView, lead
-from kueue_flux.flux.termination import Termination
+from kueue_flux.flux.termination import Reason, Termination
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import Admission, Signal, WorkloadView
+
+
+# What ends a run on any pod, and how the lead ends when another pod has.
+CAUSES = frozenset({Reason.PRE_FAILED, Reason.FLUX_NOT_FOUND, Reason.FLUX_FAILED})
+FOLLOWING = frozenset({Reason.TERMINATED, Reason.WORKER_LOST, Reason.KILLED})
 
 
 @dataclass
@@ -76,9 +81,13 @@ class Facts:
 
     @property
     def termination(self) -> Termination | None:
-        """How the lead ended; its exit code is the command's."""
+        """How the lead ended; its exit code is the command's. A worker that failed by itself took the lead with it."""
         leader = lead(self.pods)
-        return leader.termination if leader else None
+        end = leader.termination if leader else None
+        if end is None or end.reason in FOLLOWING:
+            ends = (pod.termination for pod in self.pods)
+            return next((one for one in ends if one and one.reason in CAUSES), end)
+        return end
 
     def condition(self, kind: str) -> dict[str, Any] | None:
         """A condition as last written."""

@@ -196,20 +196,26 @@ def ending(facts: Facts, now: datetime) -> Signal | None:
     if end is None and not _past_last_words(facts, now):
         return None
     if decided.reason == "Succeeded":
-        return Signal("Succeeded", "the command exited with code 0")
-    if end is None:
+        stopped = end is not None and end.reason is Reason.STOPPED
+        return Signal("Succeeded", "it was stopped" if stopped else "the command exited with code 0")
+    too_long = decided.message.startswith("DeadlineExceeded")
+    if end is None or (too_long and end.reason in (Reason.TERMINATED, Reason.KILLED)):
         return Signal("Failed", decided.message)
     return Signal("Failed", explain(end))
 
 
 def explain(end: Termination) -> str:
-    """The lead's end in words, with the reason and the exit code in parentheses."""
+    """The end of the lead, or of the pod that failed, in words; the reason and the exit code in parentheses."""
     code, reason = end.exit_code, end.reason or Reason.COMMAND_FAILED
     words = {
         Reason.COMMAND_NOT_FOUND: "the command was not found",
         Reason.COMMAND_NOT_EXECUTABLE: "the command cannot be executed",
         Reason.COMMAND_SIGNALED: f"the command was ended by signal {code - 128}",
         Reason.TERMINATED: "the lead was asked to stop before the command ended",
+        Reason.STOPPED: "it was stopped before the command ended",
+        Reason.BATCH_FAILED: end.note or "the batch failed",
+        Reason.PRE_FAILED: end.note or "what runs before Flux failed",
+        Reason.POST_FAILED: end.note or "what runs after the command failed",
         Reason.JOB_REJECTED: "Flux rejected the job: it asks for more than the admitted pods have; see the log",
         Reason.FLUX_NOT_FOUND: "there is no flux in the container: use an image with Flux, or a view image",
         Reason.FLUX_FAILED: "Flux failed to start or to run the command; see the lead's log",

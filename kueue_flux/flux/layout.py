@@ -1,6 +1,6 @@
 """One place for the paths, file names and environment names that a Flux container is built around.
 
-`start.sh` reads them, `broker.toml` points to them, and the Kubernetes manifests mount and set them. They are
+The scripts read them, `broker.toml` points to them, and the Kubernetes manifests mount and set them. They are
 kept here, apart from all of these, so that the three can only agree.
 """
 
@@ -8,7 +8,7 @@ from typing import Final
 
 # -- where things are mounted in the container that runs Flux
 CONFIG_DIR: Final = "/etc/flux/config"
-"""Directory of `broker.toml`, `R.json`, `start.sh`, `size` and `tasks` (read only)."""
+"""Directory of `broker.toml`, `R.json`, the scripts, `size`, `tasks` and what the user wrote (read only)."""
 CURVE_DIR: Final = "/etc/flux/curve"
 """Directory of the CURVE certificate as delivered; its mode may be too open for the broker."""
 RUN_DIR: Final = "/run/flux"
@@ -18,12 +18,30 @@ RUN_DIR: Final = "/run/flux"
 BROKER_FILE: Final = "broker.toml"
 RESOURCES_FILE: Final = "R.json"
 START_FILE: Final = "start.sh"
+SCRIPT_FILES: Final = (START_FILE, "common.sh", "hooks.sh", "command.sh", "batch.sh", "enter.sh")
+"""The scripts, the same for every MiniCluster."""
 SIZE_FILE: Final = "size"
 TASKS_FILE: Final = "tasks"
 CURVE_FILE: Final = "curve.cert"
 READY_FILE: Final = "ready"
-CONFIG_FILES: Final = (BROKER_FILE, RESOURCES_FILE, START_FILE, SIZE_FILE, TASKS_FILE)
-"""All that CONFIG_DIR holds."""
+CONFIG_FILES: Final = (BROKER_FILE, RESOURCES_FILE, SIZE_FILE, TASKS_FILE, *SCRIPT_FILES)
+"""All that CONFIG_DIR holds, whatever the user wrote."""
+
+# -- what the user wrote, each where there is such a thing
+COMMAND_SCRIPT_FILE: Final = "script"
+"""commands.script."""
+BATCH_LINES_FILE: Final = "batch-lines"
+"""The lines of a batch."""
+BATCH_RAW_FILE: Final = "batch-raw"
+"""The script of a raw batch."""
+HOOK_FILES: Final = {
+    "init": "init",
+    "pre": "pre",
+    "brokerPre": "broker-pre",
+    "workerPre": "worker-pre",
+    "post": "post",
+}
+"""The file of each of the user's hooks, by its field in `commands`."""
 
 # -- derived
 START_SCRIPT: Final = f"{CONFIG_DIR}/{START_FILE}"
@@ -35,17 +53,37 @@ READY: Final = f"{RUN_DIR}/{READY_FILE}"
 """Exists once this rank's broker is up (worker: state RUN; lead: quorum reached)."""
 LOCAL_URI: Final = f"local://{RUN_DIR}/local"
 """Where `flux` commands in the container reach the broker (as FLUX_URI)."""
+ENTER_SCRIPT: Final = f"{CONFIG_DIR}/enter.sh"
+"""Runs the words that follow it beside the broker, connected to its instance; a shell where none follow."""
+COMMAND_PID: Final = f"{RUN_DIR}/broker/command.pid"
+"""The process that the lead runs; told to end (SIGTERM), it ends the instance."""
+STOPPED: Final = f"{RUN_DIR}/broker/stopped"
+"""Exists once somebody has asked for the end of the instance: it has not failed then."""
 TERMINATION_LOG: Final = "/dev/termination-log"
 
-# -- settings of start.sh
+# -- settings of the scripts
+ENV_MODE: Final = "KUEUE_FLUX_MODE"
+"""One of `Mode`; default `run`."""
+ENV_COUNTS_AT: Final = "KUEUE_FLUX_COUNTS_AT"
+"""After how many of start.sh's arguments the options for nodes and tasks come (-N, -n); unset for nowhere."""
 ENV_QUIET: Final = "KUEUE_FLUX_QUIET"
 """`1`: nothing on stdout and stderr but the command's own output."""
 ENV_LOG_LEVEL: Final = "KUEUE_FLUX_LOG_LEVEL"
 """Severity (syslog, 0-7) up to which the broker logs to stderr; default 3 (errors)."""
 ENV_DEBUG: Final = "KUEUE_FLUX_DEBUG"
-"""`1`: broker log level 7 and verbose `flux run`."""
-ENV_LAUNCHER: Final = "KUEUE_FLUX_LAUNCHER"
-"""`1`: the command starts its tasks itself (it is a launcher): it becomes the initial program as it is."""
+"""`1`: broker log level 7."""
+ENV_STRICT: Final = "KUEUE_FLUX_STRICT"
+"""`on` or `off`, see spec.logging.strict; unset where that is."""
+ENV_TIMED: Final = "KUEUE_FLUX_TIMED"
+"""`1`: say how long Flux and the command ran."""
+ENV_ZEROMQ: Final = "KUEUE_FLUX_ZEROMQ"
+"""`1`: log ZeroMQ's socket events, and broker log level 7."""
+ENV_WRAP: Final = "KUEUE_FLUX_WRAP"
+"""Words to run the broker with, separated by commas."""
+ENV_LOGS: Final = "KUEUE_FLUX_LOGS"
+"""The directory for the output of batch jobs; unset: the log, and /tmp/fluxout."""
+ENV_MOUNT: Final = "KUEUE_FLUX_MOUNT"
+"""Where flux-view.sh is put for people and scripts that know the Flux Operator (/mnt/flux); unset for nowhere."""
 ENV_VIEW: Final = "KUEUE_FLUX_VIEW"
 """Path of a Flux view (a prefix that holds bin/flux); what the image has itself goes before it."""
 ENV_GRACE: Final = "KUEUE_FLUX_GRACE"

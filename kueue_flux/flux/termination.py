@@ -5,9 +5,11 @@ container's status (`state.terminated.message`):
 
     exit-code=127
     reason=CommandNotFound
+    note=
 
 `exit-code` is the command's own, also where the container's differs because that code has a meaning of its own in
-the Job (see `script.RESERVED`). `reason` is one of `Reason`. A worker that is lost writes them too.
+the Job (see `script.RESERVED`). `reason` is one of `Reason`, and `note` has more words where there is more to say.
+A worker that is lost, or that fails by itself, writes them too.
 """
 
 from dataclasses import dataclass
@@ -23,6 +25,14 @@ class Reason(StrEnum):
     COMMAND_NOT_EXECUTABLE = "CommandNotExecutable"
     COMMAND_SIGNALED = "CommandSignaled"
     """A signal ended the command; the exit code is 128 + the signal."""
+    BATCH_FAILED = "BatchFailed"
+    """A line of the batch failed; the exit code is that of the first one that did, and the note names them."""
+    STOPPED = "Stopped"
+    """Somebody ended the instance: `kueue-flux stop`, or `flux shutdown`."""
+    PRE_FAILED = "PreFailed"
+    """commands.init, pre, brokerPre or workerPre failed, on this pod; the note names it."""
+    POST_FAILED = "PostFailed"
+    """commands.post failed after a command that succeeded, and logging.strict is true."""
     JOB_REJECTED = "JobRejected"
     """`flux run` did not take the job: an option that it does not know, or more resources than there are."""
     TERMINATED = "Terminated"
@@ -46,10 +56,12 @@ class Termination:
     Args:
         exit_code: The command's exit code, 0-255.
         reason: Whose doing it was; None where the text names none that is known.
+        note: More words; empty where there is no more to say.
     """
 
     exit_code: int
     reason: Reason | None
+    note: str = ""
 
 
 def parse_termination(text: str) -> Termination | None:
@@ -67,4 +79,4 @@ def parse_termination(text: str) -> Termination | None:
     if not (code.isascii() and code.isdigit() and int(code) <= 255):
         return None
     reason = values.get("reason", "").strip()
-    return Termination(int(code), Reason(reason) if reason in set(Reason) else None)
+    return Termination(int(code), Reason(reason) if reason in set(Reason) else None, values.get("note", "").strip())

@@ -7,13 +7,14 @@ from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.flux.broker import BrokerConfig, broker_toml
 from kueue_flux.flux.resource_set import resource_set
-from kueue_flux.flux.script import start_script
+from kueue_flux.flux.script import scripts
 from kueue_flux.kueue.workload import Admission
 from kueue_flux.manifests.common import ADMISSION, config_map_name, metadata
+from kueue_flux.manifests.mode import user_files
 
 
 def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "cluster.local") -> dict[str, Any]:
-    """Build the ConfigMap: broker.toml, R, the start script, and the two numbers that `flux run` needs.
+    """Build the ConfigMap: broker.toml, R, the scripts, how many nodes and tasks, and what the user wrote.
 
     Args:
         mc: The MiniCluster.
@@ -37,9 +38,10 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         "data": {
             layout.BROKER_FILE: broker_toml(broker),
             layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank)),
-            layout.START_FILE: start_script(),
             layout.SIZE_FILE: str(admission.size),
             layout.TASKS_FILE: str(admitted_tasks(mc, admission)),
+            **scripts(),
+            **user_files(mc),
         },
     }
 

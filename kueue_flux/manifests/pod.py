@@ -6,6 +6,7 @@ from typing import Any
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
+from kueue_flux.manifests.mode import arguments, settings, user_files
 from kueue_flux.manifests.view import view
 
 # The files of a Secret belong to root, and which user an image runs as is not for us to know; only this container
@@ -60,7 +61,7 @@ def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict
         "imagePullPolicy": user.image_pull_policy or ("Always" if user.pull_always else "IfNotPresent"),
         # The script is the same for everyone; what the user typed reaches it as arguments, never as text.
         "command": ["/bin/sh", layout.START_SCRIPT],
-        "args": [literal(word) for word in (*mc.option_flags, "--", *mc.command)],
+        "args": [literal(word) for word in arguments(mc).words],
         "env": _environment(mc, env),
         "volumeMounts": [
             {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
@@ -93,15 +94,7 @@ def literal(word: str) -> str:
 
 def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, Any]]:
     user = mc.flux_container
-    logging, flux = mc.spec.logging, mc.spec.flux
-    settings = {
-        layout.ENV_LOG_LEVEL: str(flux.log_level),
-        **({layout.ENV_QUIET: "1"} if logging.quiet else {}),
-        **({layout.ENV_DEBUG: "1"} if logging.debug else {}),
-        **({layout.ENV_LAUNCHER: "1"} if user.launcher else {}),
-        **view_env,
-    }
-    values = {**user.environment, **flux.environment, **settings}
+    values = {**user.environment, **mc.spec.flux.environment, **settings(mc), **view_env}
     return [
         *({"name": name, "value": literal(value)} for name, value in sorted(values.items())),
         *(
@@ -113,7 +106,7 @@ def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, An
 
 def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
     # Each file is named, so that a kubelet does not mount somebody else's object of the name: it waits for ours.
-    config = {"name": config_map_name(mc.name), "items": _items(layout.CONFIG_FILES)}
+    config = {"name": config_map_name(mc.name), "items": _items([*layout.CONFIG_FILES, *user_files(mc)])}
     curve = {"secretName": certificate_name(mc.name), "items": _items([layout.CURVE_FILE]), "defaultMode": SECRET_MODE}
     return [
         {"name": "flux-config", "configMap": config},

@@ -125,12 +125,7 @@ EXAMPLES = {
         echo two > /tmp/two
 """,
         (),
-        (
-            "spec.containers[0].batch",
-            "spec.containers[0].logs",
-            "spec.containers[0].volumes",
-            "spec.containers[0].commands.post",
-        ),
+        ("spec.containers[0].volumes",),
     ),
     "own configuration": Example(
         """
@@ -221,7 +216,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname, commands: {post: echo done}}
 """,
         ("hostname",),
-        ("spec.containers[0].commands.post",),
     ),
     "singularity": Example(
         """
@@ -233,7 +227,6 @@ EXAMPLES = {
       securityContext: {privileged: true}
 """,
         ("singularity", "exec", "ubuntu.sif", "hostname"),
-        ("spec.containers[0].commands.pre",),
     ),
     "workflow launcher": Example(
         """
@@ -258,6 +251,5 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname}
 """,
         ("hostname",),
-        ("spec.logging.timed",),
     ),
 }

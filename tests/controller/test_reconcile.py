@@ -811,11 +811,11 @@ async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, li
 
 
 async def test_an_invalid_minicluster_is_told_all_that_is_wrong(world: World, life: Life) -> None:
-    await submit(life, queued().spec(minSize=9, interactive=True))
+    await submit(life, queued().spec(minSize=9, flux={"arch": "arm"}))
     assert world.reasons() == {"Accepted": "False InvalidSpec"}
     message = world.message("Accepted")
     assert "spec.minSize" in message
-    assert "spec.interactive" in message
+    assert "spec.flux.arch" in message
     assert told(life) == [("Warning", "InvalidSpec")]
     assert world.kinds() == {"MiniCluster"}
     assert done(life) == [("apply", "MiniCluster")]
@@ -828,7 +828,7 @@ async def test_an_invalid_minicluster_is_told_all_that_is_wrong(world: World, li
 
 
 async def test_an_unsupported_field_is_named(world: World, life: Life) -> None:
-    await submit(life, queued().spec(interactive=True))
+    await submit(life, queued().spec(flux={"arch": "arm"}))
     assert world.reasons() == {"Accepted": "False UnsupportedField"}
 
 

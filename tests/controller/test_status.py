@@ -243,6 +243,18 @@ SOON, LATE = timedelta(seconds=5), timedelta(seconds=5, milliseconds=1)
         ),
         (job().failing("DeadlineExceeded", "too long"), None, SOON, None),
         (job().failing("DeadlineExceeded", "too long"), None, LATE, Signal("Failed", "DeadlineExceeded: too long")),
+        (
+            job().failing("DeadlineExceeded", "too long"),
+            pod().ended(143, "exit-code=143\nreason=Terminated\n"),
+            SOON,
+            Signal("Failed", "DeadlineExceeded: too long"),
+        ),
+        (
+            job().succeeded(),
+            pod().ended(0, "exit-code=0\nreason=Stopped\n"),
+            SOON,
+            Signal("Succeeded", "it was stopped"),
+        ),
     ],
 )
 def test_ending(of: JobBuilder, lead: PodBuilder | None, after: timedelta, end: Signal | None) -> None:
@@ -290,11 +302,36 @@ def test_ending(of: JobBuilder, lead: PodBuilder | None, after: timedelta, end: 
             "(OutOfMemory, exit code 137)",
         ),
         (Reason.KILLED, 137, "the lead was killed from outside (Killed, exit code 137)"),
+        (Reason.STOPPED, 143, "it was stopped before the command ended (Stopped, exit code 143)"),
         (Reason.WORKER_LOST, 143, "a broker on which the command ran was lost (WorkerLost, exit code 143)"),
     ],
 )
 def test_explain(reason: Reason | None, code: int, words: str) -> None:
     assert status.explain(Termination(code, reason)) == words
+
+
+@pytest.mark.parametrize("reason", [Reason.BATCH_FAILED, Reason.PRE_FAILED, Reason.POST_FAILED])
+def test_a_note_says_it_better(reason: Reason) -> None:
+    note = "commands.pre failed with exit code 4"
+    assert status.explain(Termination(4, reason, note)) == f"{note} ({reason}, exit code 4)"
+
+
+@pytest.mark.parametrize(
+    ("lead", "named"),
+    [
+        (None, "PreFailed"),
+        (pod().running(), "PreFailed"),
+        (pod().ended(143, "exit-code=143\nreason=Terminated\n"), "PreFailed"),
+        (pod().ended(1, "exit-code=1\nreason=WorkerLost\n"), "PreFailed"),
+        (pod().ended(3, "exit-code=3\nreason=CommandFailed\n"), "CommandFailed"),
+    ],
+)
+def test_a_worker_that_failed_by_itself_is_the_reason(lead: PodBuilder | None, named: str) -> None:
+    worker = pod(1).ended(4, "exit-code=4\nreason=PreFailed\nnote=commands.pre failed\n")
+    given = facts(job=job().failing(), pods_=(*((lead,) if lead else ()), worker))
+    end = status.ending(given, datetime.fromisoformat(AT) + SOON)
+    assert end is not None
+    assert named in end.message
 
 
 def test_every_reason_has_words() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kueue_flux.api.mode import Mode
 from kueue_flux.flux import layout, script
 from kueue_flux.flux.broker import BrokerConfig, Host, broker_toml
 from kueue_flux.flux.certificate import Certificate, new_certificate
@@ -29,13 +30,15 @@ class Instance:
     """Brokers as start.sh processes: rank R has its own rundir, port, host name and output files.
 
     Args:
-        args: What the container's `args` would be: options of `flux run`, `--`, the command's words.
+        args: Options of what submits, `--`, the command's words.
+        mode: What the lead is for.
+        files: What the user wrote that shells read, by file name.
         size: Number of brokers.
         tasks: Number of tasks; as many as brokers when None.
         cores: Cores that each broker has.
         env: Settings beside those that each rank needs.
         path: PATH of the processes.
-        shell: Words that run start.sh.
+        shell: What /bin/sh is.
         broker: Fields of BrokerConfig other than the paths and the hosts.
         certificate_mode: Mode of the certificate as it is delivered.
         first: Ranks that are started on entering the context, all by default.
@@ -45,24 +48,28 @@ class Instance:
     def __init__(
         self,
         *args: str,
+        mode: Mode = Mode.RUN,
+        files: Mapping[str, str] | None = None,
         size: int = 4,
         tasks: int | None = None,
         cores: int = 1,
         env: Mapping[str, str] | None = None,
         path: str | None = None,
-        shell: Sequence[str] = ("/bin/sh",),
+        shell: str = "/bin/sh",
         broker: Mapping[str, Any] | None = None,
         certificate_mode: int = 0o400,
         first: Iterable[int] | None = None,
         user: int | None = None,
     ) -> None:
-        self.args, self.size, self.shell, self.user = args, size, shell, user
+        self.size, self.shell, self.user = size, shell, user
         self.first = range(size) if first is None else first
         self.env = {"PATH": path or os.environ["PATH"], "HOME": "/", **(env or {})}
         # not pytest's own directory: a socket's path may have 107 bytes at most
         self.directory = Path(tempfile.mkdtemp(prefix="kf-"))
         self.directory.chmod(0o755)
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.arguments = _arguments(args, mode, self.env)
+        self.env[layout.ENV_MODE] = mode
         names = [f"mc-{rank}" for rank in range(size)]
         hosts = [
             Host(name, bind=f"tcp://lo:{port}", connect=f"tcp://127.0.0.1:{port}")
@@ -82,14 +89,15 @@ class Instance:
                     **(broker or {}),
                 )
             )
-            files = {
+            content_by_name = {
                 layout.BROKER_FILE: text,
                 layout.RESOURCES_FILE: json.dumps(resource_set(names, cores)),
-                layout.START_FILE: script.start_script(),
                 layout.SIZE_FILE: str(size),
                 layout.TASKS_FILE: str(size if tasks is None else tasks),
+                **{name: text.replace("/bin/sh", shell) for name, text in script.scripts().items()},
+                **(files or {}),
             }
-            for name, content in files.items():
+            for name, content in content_by_name.items():
                 (config / name).write_text(content)
         self.certificate = self.directory / layout.CURVE_FILE
         self.deliver(new_certificate("mc-0", now=datetime.now()), certificate_mode)
@@ -125,9 +133,15 @@ class Instance:
                 layout.ENV_INDEX: str(rank),
                 **self.env,
             }
+            words = [
+                word.replace("/bin/sh", self.shell).replace(layout.CONFIG_DIR, str(config))
+                for word in self.arguments.words
+            ]
+            if self.arguments.counts_at is not None:
+                env[layout.ENV_COUNTS_AT] = str(self.arguments.counts_at)
             with self._file("stdout", rank).open("ab") as out, self._file("stderr", rank).open("ab") as err:
                 self.processes[rank] = subprocess.Popen(
-                    [*self.shell, str(config / layout.START_FILE), *self.args],
+                    [self.shell, str(config / layout.START_FILE), *words],
                     env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
@@ -197,6 +211,21 @@ class Instance:
         """Signal a container's first process, as a kubelet does."""
         self.processes[rank].send_signal(signum)
 
+    def enter(self, rank: int, *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run words in a rank's container, as `kueue-flux shell` does."""
+        config = self.directory / f"config-{rank}"
+        env = {**self.env, layout.ENV_CONFIG: str(config), layout.ENV_RUNDIR: str(self.rundir(rank))}
+        words = (self.shell, str(config / "enter.sh"), *words)
+        return subprocess.run(
+            words, env=env, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
+        )
+
+    def stop(self) -> None:
+        """End the instance, as `kueue-flux stop` does."""
+        private = self.rundir(0) / "broker"
+        (private / "stopped").touch()
+        os.kill(int((private / "command.pid").read_text()), signal.SIGTERM)
+
     def kill_broker(self, rank: int) -> None:
         """The broker dies, start.sh lives."""
         os.kill(int(self.flux(rank, "getattr", "broker.pid")), signal.SIGKILL)
@@ -240,6 +269,15 @@ class Instance:
                 if file.exists() and (text := file.read_text(errors="replace")):
                     parts.append(f"-- {what} of rank {rank}\n{text[-3000:].rstrip()}")
         return "\n".join(parts)
+
+
+def _arguments(args: Sequence[str], mode: Mode, env: Mapping[str, str]) -> script.Arguments:
+    dashes = args.index("--") if "--" in args else len(args)
+    options, command = args[:dashes], args[dashes + 1 :]
+    if mode is Mode.RUN:
+        quiet, debug = layout.ENV_QUIET in env, layout.ENV_DEBUG in env
+        return script.run_arguments(command, options=options, quiet=quiet, debug=debug)
+    return script.batch_arguments(options=options) if mode is Mode.BATCH else script.Arguments(tuple(command))
 
 
 def _free_ports(count: int) -> list[int]:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import pytest
 
+from kueue_flux.api.mode import Mode
 from kueue_flux.flux import layout, script
 from kueue_flux.flux.certificate import new_certificate
 from kueue_flux.flux.termination import Reason, Termination
@@ -17,7 +18,7 @@ from tests.flux.test_certificate import sections
 pytestmark = [pytest.mark.real_flux, pytest.mark.flaky(reruns=1)]
 
 QUIET = {layout.ENV_QUIET: "1"}
-LAUNCHER = {layout.ENV_LAUNCHER: "1"}
+LAUNCHER = Mode.LAUNCHER
 LOST = script.WORKER_LOST
 
 
@@ -117,19 +118,19 @@ def test_quiet_mode_prints_the_job_s_output_and_nothing_else(boot):
 WORDS = ["", "a  b", "x\ny", "it's", '"', "$(id)", "$HOME", "*", "\\", "-n", "--", "\u00e9\U0001f600"]
 
 
-@pytest.mark.parametrize("env", [{}, LAUNCHER], ids=["run", "launcher"])
-def test_the_command_s_words_arrive_as_they_are(boot, env):
-    with boot("--", "printf", "%s\\1", *WORDS, size=1, env=env) as instance:
+@pytest.mark.parametrize("mode", [Mode.RUN, Mode.LAUNCHER])
+def test_the_command_s_words_arrive_as_they_are(boot, mode):
+    with boot("--", "printf", "%s\\1", *WORDS, size=1, mode=mode) as instance:
         assert ended(instance) == [0]
         assert instance.stdout().split("\1")[:-1] == WORDS
 
 
-@pytest.mark.parametrize("env", [{}, LAUNCHER], ids=["run", "launcher"])
-def test_a_command_whose_name_begins_with_a_dash(boot, flux_path, tmp_path, env):
+@pytest.mark.parametrize("mode", [Mode.RUN, Mode.LAUNCHER])
+def test_a_command_whose_name_begins_with_a_dash(boot, flux_path, tmp_path, mode):
     tool = tmp_path / "-tool"
     tool.write_text("#!/bin/sh\necho it runs with $*\n")
     tool.chmod(0o755)
-    with boot("--", "-tool", "-N9", size=1, env={"PATH": f"{flux_path}:{tmp_path}", **env}) as instance:
+    with boot("--", "-tool", "-N9", size=1, mode=mode, env={"PATH": f"{flux_path}:{tmp_path}"}) as instance:
         assert ended(instance) == [0]
         assert instance.stdout() == "it runs with -N9\n"
 
@@ -148,24 +149,24 @@ def test_the_command_s_stdin_is_empty(boot):
 
 def test_a_launcher_is_run_once_and_starts_its_tasks_itself(boot):
     script_text = "echo launched; flux run -N4 -n4 printenv FLUX_TASK_RANK; exit 5"
-    with boot("--", "sh", "-c", script_text, env=LAUNCHER) as instance:
+    with boot("--", "sh", "-c", script_text, mode=LAUNCHER) as instance:
         assert ended(instance) == [5, 0, 0, 0]
         assert sorted(instance.stdout().split()) == ["0", "1", "2", "3", "launched"]
 
 
 @pytest.mark.parametrize(
-    ("options", "env", "bound"),
+    ("options", "mode", "bound"),
     [
-        ([], {}, False),
-        (["-o", "cpu-affinity=on", "-o", "gpu-affinity=on"], {}, True),
+        ([], Mode.RUN, False),
+        (["-o", "cpu-affinity=on", "-o", "gpu-affinity=on"], Mode.RUN, True),
         (["--", "flux", "run", "-n1"], LAUNCHER, False),
     ],
     ids=["default", "asked for", "launcher"],
 )
-def test_tasks_are_bound_to_nothing_unless_that_is_asked_for(boot, options, env, bound):
+def test_tasks_are_bound_to_nothing_unless_that_is_asked_for(boot, options, mode, bound):
     # R has 1 CPU and no GPU, whatever the machine has
     command = "nproc; echo GPUs: ${CUDA_VISIBLE_DEVICES-all}"
-    with boot(*options, "--", "sh", "-c", command, size=1, env={**env, **QUIET}) as instance:
+    with boot(*options, "--", "sh", "-c", command, size=1, mode=mode, env=QUIET) as instance:
         assert ended(instance) == [0]
         cpus = 1 if bound else len(os.sched_getaffinity(0))
         assert instance.stdout().splitlines() == [str(cpus), "GPUs: -1" if bound else "GPUs: all"]
@@ -251,7 +252,7 @@ def test_workers_notice_that_the_lead_has_died(boot, how):
 def test_a_worker_that_starts_again_rejoins(boot, tmp_path):
     go = tmp_path / "go"
     command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; flux run -N3 -n3 flux getattr rank"
-    with boot("--", "sh", "-c", command, size=3, env=LAUNCHER) as instance:
+    with boot("--", "sh", "-c", command, size=3, mode=LAUNCHER) as instance:
         begun(instance, times=1)
         instance.kill_container(2)
         (instance.rundir(2) / layout.READY_FILE).unlink()
@@ -267,7 +268,7 @@ def test_the_instance_forms_again_when_all_start_again(boot, tmp_path):
     """As the Job does it after the lead was lost: workers end with 113, all are made anew."""
     go = tmp_path / "go"
     command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done"
-    with boot("--", "sh", "-c", command, size=2, env=LAUNCHER) as instance:
+    with boot("--", "sh", "-c", command, size=2, mode=LAUNCHER) as instance:
         begun(instance, times=1)
         instance.kill_container(0)
         instance.start([0])

@@ -18,6 +18,7 @@ def test_what_start_sh_writes(code, reason):
         ("reason=CommandFailed\nexit-code=3\n", Termination(3, Reason.COMMAND_FAILED)),
         ("exit-code=3\nreason=SomethingNew\n", Termination(3, None)),
         ("exit-code=3\nlater=addition\nreason=CommandFailed\n", Termination(3, Reason.COMMAND_FAILED)),
+        ("exit-code=3\nreason=PreFailed\nnote= a = b \n", Termination(3, Reason.PRE_FAILED, "a = b")),
         ("exit-code= 3 \r\nreason=CommandFailed \r\n", Termination(3, Reason.COMMAND_FAILED)),
         ("a line of the image's own\nexit-code=0\n", Termination(0, None)),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kueue_flux.flux.certificate import new_certificate
-from kueue_flux.flux.script import start_script
+from kueue_flux.flux.script import scripts
 from kueue_flux.kueue.workload import Admission
 from kueue_flux.manifests import after_admission
 from kueue_flux.manifests.certificate import certificate_secret
@@ -63,7 +63,7 @@ def test_the_whole_config_map() -> None:
         "expiration": 0,
         "nodelist": ["hello-[0-3]"],
     }
-    assert data == {"start.sh": start_script(), "size": "4", "tasks": "4"}
+    assert data == {**scripts(), "size": "4", "tasks": "4"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kueue_flux.devcluster.images.standin.flux_stand_in import files
 from kueue_flux.flux.broker import BrokerConfig, Host, broker_toml
 from kueue_flux.flux.certificate import new_certificate
 from kueue_flux.flux.resource_set import resource_set
-from kueue_flux.flux.script import start_script
+from kueue_flux.flux.script import run_arguments, scripts
 
 SECONDS = 30
 
@@ -55,7 +55,8 @@ class Pods:
         )
         (self.config / "broker.toml").write_text(broker_toml(config))
         (self.config / "R.json").write_text(json.dumps(resource_set([host.name for host in hosts], cores)))
-        (self.config / "start.sh").write_text(start_script())
+        for name, text in scripts().items():
+            (self.config / name).write_text(text)
         (self.config / "size").write_text(str(size))
         (self.config / "tasks").write_text(str(tasks))
         bin_folder = folder / "bin"
@@ -71,6 +72,7 @@ class Pods:
     def start(self, rank: int, argv: Sequence[str], **env: str) -> subprocess.Popen[str]:
         run = self.folder / f"run-{rank}"
         run.mkdir()
+        arguments = run_arguments(argv, quiet="KUEUE_FLUX_QUIET" in env)
         settings = {
             "PATH": self.path,
             "HOME": str(self.folder),
@@ -80,10 +82,11 @@ class Pods:
             "KUEUE_FLUX_CURVE": str(self.folder / "curve.cert"),
             "KUEUE_FLUX_RUNDIR": str(run),
             "KUEUE_FLUX_TERMINATION_LOG": str(self.folder / f"termination-{rank}"),
+            "KUEUE_FLUX_COUNTS_AT": str(arguments.counts_at),
             **env,
         }
         child = subprocess.Popen(
-            ["/bin/sh", str(self.config / "start.sh"), "--", *argv],
+            ["/bin/sh", str(self.config / "start.sh"), *arguments.words],
             env=settings,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
