@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import time
@@ -30,6 +31,8 @@ WORDS_SECONDS = 15.0
 PASSING = frozenset({Reason.WAITING_FOR_WORKLOAD, "PendingEvaluation"})
 PASSING_SECONDS = 1.0
 ENDING_SECONDS = 4.0
+# Stages before which there is no run, or no more.
+WAITING = frozenset({Stage.CREATED, Stage.QUEUED, Stage.RESERVED})
 # After so long without a word from the controller, it is probably not there, seconds.
 CONTROLLER_SECONDS = 10.0
 # For the rest of the output after the end, seconds.
@@ -68,9 +71,12 @@ class Follower:
         self._tell = say
         self._began = time.monotonic()
         self._shown: Status | None = None
+        self._shown_line = ""
         self._shown_at = 0.0
         self._held: float | None = None
-        self._ran = 0
+        # Of the present run: the most brokers that were up, and whether there was output.
+        self._most = 0
+        self._spoke = False
         self._asked_at = -POSITION_SECONDS
         self._position: int | None = None
         self._warned = False
@@ -117,38 +123,67 @@ class Follower:
         raise AssertionError("a watch does not end by itself")
 
     def _show(self, status: Status) -> None:
-        shown, now = self._shown, time.monotonic()
-        if status.stage is Stage.CREATED and now - self._began > CONTROLLER_SECONDS and not self._warned:
+        now = time.monotonic()
+        self._remember(status)
+        if (
+            self._words(status) != self._shown_line
+            and not self._passes(status, now)
+            and not self._too_soon(status, now)
+        ):
+            self._print(status)
+        unseen = status.stage is Stage.CREATED and now - self._began > CONTROLLER_SECONDS
+        if unseen and self._shown is not None and not self._warned:
             self._warned = True
             self._line(NO_CONTROLLER)
-        if shown is not None and render.line(shown) == render.line(status):
-            return
-        if self._passes(status, now):
-            return
-        pause = 0.0
-        if shown is not None and (shown.stage, shown.reason) == (status.stage, status.reason):
-            pause = COUNTS_SECONDS if shown.stage is not Stage.QUEUED else WORDS_SECONDS
-            pause = 0.0 if shown.position != status.position else pause
-        if now - self._shown_at >= pause:
-            self._print(status)
+
+    def _too_soon(self, status: Status, now: float) -> bool:
+        """Whether it differs in counts or words only from what has been told just before."""
+        shown = self._shown
+        if shown is None or (shown.stage, shown.reason) != (status.stage, status.reason):
+            return False
+        if status.stage is Stage.QUEUED:
+            return shown.position == status.position and now - self._shown_at < WORDS_SECONDS
+        return now - self._shown_at < COUNTS_SECONDS
+
+    def _remember(self, status: Status) -> None:
+        if status.stage in WAITING:
+            self._most, self._spoke = 0, False
+        elif status.stage is Stage.RUNNING:
+            self._most = status.nodes
+        else:
+            self._most = max(self._most, status.brokers_ready)
+
+    def _goes_down(self, status: Status) -> bool:
+        return status.stage is Stage.STARTING and status.brokers_ready < self._most
 
     def _passes(self, status: Status, now: float) -> bool:
         """Whether the status may be gone in a moment, and is better not told yet."""
-        if status.stage is Stage.RUNNING:
-            self._ran = status.admissions
-        if status.stage is Stage.CREATED or status.reason in PASSING:
-            patience = PASSING_SECONDS
-        elif status.stage is Stage.STARTING and self._ran and self._ran == status.admissions:
-            patience = ENDING_SECONDS
-        else:
+        patience = self._patience(status)
+        if not patience:
             self._held = None
             return False
         self._held = now if self._held is None else self._held
         return now - self._held < patience
 
+    def _patience(self, status: Status) -> float:
+        """How long a status may last before it is told, seconds."""
+        if status.stage is Stage.CREATED or status.reason in PASSING:
+            return PASSING_SECONDS
+        if status.stage is Stage.RUNNING and self._spoke:
+            return math.inf  # the output has said it
+        if status.stage is Stage.STARTING and (self._spoke or self._goes_down(status)):
+            return ENDING_SECONDS
+        return 0.0
+
+    def _words(self, status: Status) -> str:
+        if self._goes_down(status):
+            return f"brokers go down: {status.brokers_ready} of {self._most} left"
+        return render.line(status)
+
     def _print(self, status: Status) -> None:
         self._shown, self._shown_at = status, time.monotonic()
-        self._line(render.line(status))
+        self._shown_line = self._words(status)
+        self._line(self._shown_line)
 
     def _line(self, text: str) -> None:
         self._tell(f"{time.monotonic() - self._began:6.1f}s  {text}")
@@ -173,6 +208,7 @@ class Follower:
         try:
             async with aclosing(self._client.raw_logs(self._name, follow=True)) as lines:
                 async for line in lines:
+                    self._spoke = True
                     output(line)
         except ClientError as error:
             # Whoever may not read logs can still wait.

@@ -256,6 +256,80 @@ async def test_what_passes_in_a_moment_is_not_told(server, invoke, monkeypatch):
     assert progress(ended.err) == ["running on 4 nodes", "succeeded: the command succeeded"]
 
 
+def starting(brokers, version):
+    status = {"admissions": 1, "podsRunning": 4, "brokersReady": brokers, "admission": {"size": 4}, "queue": "team-a"}
+    return minicluster("hello", *objects.STARTED, version=version, **status)
+
+
+async def test_brokers_of_a_short_run_that_go_down_are_not_told(server, invoke, monkeypatch):
+    """They may do so before anybody has seen all of them up."""
+    monkeypatch.setattr(follow, "COUNTS_SECONDS", 0.0)
+    cluster_with_a_run(server, starting(1, 2), starting(0, 3), succeeded(4))
+    ended = await invoke("wait", "hello")
+    assert progress(ended.err) == [
+        "admitted with 4 nodes, pods 4/4, brokers 1/4",
+        "succeeded: the command succeeded",
+    ]
+
+
+async def test_brokers_that_stay_away_are_told_as_such(monkeypatch):
+    monkeypatch.setattr(follow, "COUNTS_SECONDS", 0.01)
+    monkeypatch.setattr(follow, "ENDING_SECONDS", 0.05)
+    told, noticed = [], asyncio.Event()
+
+    def say(text):
+        told.append(text.partition("s  ")[2])
+        if "go down" in text:
+            noticed.set()
+
+    class Client:
+        async def watch(self, _name, on_outage):
+            yield running()
+            yield starting(3, 3)
+            await noticed.wait()
+            yield succeeded()
+
+    async with asyncio.timeout(20):
+        await follow.Follower(Client(), "hello", say=say).run()
+    assert told == ["running on 4 nodes", "brokers go down: 3 of 4 left", "succeeded: the command succeeded"]
+
+
+async def test_a_run_after_an_eviction_is_told_from_the_beginning(server, invoke, monkeypatch):
+    monkeypatch.setattr(follow, "COUNTS_SECONDS", 0.0)
+    evicted = (objects.ACCEPTED, objects.RESERVED, ("Admitted", "False", "Preempted", "by another"))
+    stopping = minicluster("hello", *evicted, version=3, queue="team-a", admissions=1, brokersReady=3)
+    cluster_with_a_run(server, running(), stopping, starting(1, 4), running(5), succeeded(6))
+    ended = await invoke("wait", "hello")
+    assert progress(ended.err) == [
+        "running on 4 nodes",
+        "evicted, its pods are stopping: by another (Preempted)",
+        "admitted with 4 nodes, pods 4/4, brokers 1/4",
+        "running on 4 nodes",
+        "succeeded: the command succeeded",
+    ]
+
+
+async def test_after_the_output_nobody_needs_to_be_told_that_it_runs(server, invoke):
+    cluster_with_a_run(server, starting(1, 1))
+    output_read = asyncio.Event()
+
+    async def until_output(request):
+        if request.path == log_path("a") and "sinceTime" in request.query:
+            output_read.set()  # the log is read again, from the second at which it ended
+
+    server.hook = until_output
+    later = (event("MODIFIED", state) for state in (starting(2, 2), running(3), starting(0, 4), succeeded(5)))
+    server.scripts["WATCH", MINICLUSTERS].clear()
+    server.on("WATCH", MINICLUSTERS, watch(output_read, *later, asyncio.Event()))
+    ended = await invoke(*SUBMIT, "--wait", "--", "hostname")
+    assert ended.out == "hello-0\nhello-1\n"
+    assert progress(ended.err) == [
+        "submitted hello",
+        "admitted with 4 nodes, pods 4/4, brokers 1/4",
+        "succeeded: the command succeeded",
+    ]
+
+
 async def test_no_controller_is_told(server, invoke, monkeypatch):
     monkeypatch.setattr(follow, "CONTROLLER_SECONDS", 0.2)
     monkeypatch.setattr(follow, "COUNTS_SECONDS", 0.1)
