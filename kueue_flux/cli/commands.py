@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
 from kueue_flux.cli import failures, render
 from kueue_flux.cli.follow import CONTROLLER_SECONDS, NO_CONTROLLER, Follower, ticking, write_output
 from kueue_flux.cli.options import Cluster, Form, Goal, ListForm
 from kueue_flux.cli.terminal import emit, painter, say
-from kueue_flux.client.errors import ClientError, Forbidden
+from kueue_flux.client.errors import ClientError, Forbidden, NotFound
 from kueue_flux.client.miniclusters import AsyncMiniClusters, Object
 from kueue_flux.client.status import Stage, Status
 
 # How often ages move on in what is redrawn, seconds.
 REDRAW_SECONDS = 1.0
+# A deletion that takes no longer needs no words, seconds.
+QUICK_SECONDS = 1.0
 
 
 async def list_all(cluster: Cluster, *, all_namespaces: bool, form: ListForm | None) -> None:
@@ -152,9 +154,39 @@ async def delete_all(cluster: Cluster, names: Sequence[str], *, wait: bool, limi
                 print(f"{name} is being deleted")
             return code
 
-        async def gone(name: str) -> None:
-            await client.wait_deleted(name, limit)
-            print(f"{name} deleted", flush=True)
-
-        await asyncio.gather(*(gone(name) for name in deleting))
+        await asyncio.gather(*(_gone(client, name, limit) for name in deleting))
     return code
+
+
+async def _gone(client: AsyncMiniClusters, name: str, limit: float | None) -> None:
+    telling = asyncio.create_task(_tell_what_is_left(client, name))
+    try:
+        await client.wait_deleted(name, limit)
+    finally:
+        telling.cancel()
+        with suppress(asyncio.CancelledError):
+            await telling
+    print(f"{name} deleted", flush=True)
+
+
+async def _tell_what_is_left(client: AsyncMiniClusters, name: str) -> None:
+    """Tell a reader at once, and a log after a moment, what a deletion waits for."""
+    if not sys.stderr.isatty():
+        await asyncio.sleep(QUICK_SECONDS)
+    told = ""
+    while left := await _left(client, name):
+        if left != told:
+            say(f"{name}: waiting for {left}")
+            told = left
+        await asyncio.sleep(REDRAW_SECONDS)
+
+
+async def _left(client: AsyncMiniClusters, name: str) -> str:
+    """What keeps a MiniCluster that is being deleted; empty once it is gone."""
+    try:
+        pods = len(await client.pods(name))
+    except NotFound:
+        return ""
+    except ClientError:
+        return "its pods to end"  # whoever may not see them still learns what takes so long
+    return f"{render.some(pods, 'pod')} to end" if pods else "Kubernetes to clear up"

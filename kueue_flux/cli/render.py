@@ -159,8 +159,13 @@ def _admitted(status: Status) -> str:
     return f"admitted with {_nodes(status.nodes) if whole else f'{status.nodes} of {_nodes(status.size)}'}"
 
 
+def some(count: int, what: str) -> str:
+    """So many of something: `1 node`, `2 nodes`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
+    return some(count, "node")
 
 
 def report(

@@ -315,6 +315,21 @@ class AsyncMiniClusters:
         )
         return sorted(items, key=event_time)
 
+    async def pods(self, name: str) -> Sequence[Object]:
+        """Return the pods of a MiniCluster.
+
+        Args:
+            name: Its name.
+
+        Raises:
+            NotFound: There is none of that name.
+            ClientError: The cluster cannot be asked, or does not permit it.
+        """
+        uid = (await self.get(name))["metadata"]["uid"]
+        selector = {"labelSelector": f"{logs.MINICLUSTER_UID}={uid}"}
+        items, _ = await self._connection.collect(logs.pods_path(await self.namespace()), selector)
+        return items
+
     async def queues(self) -> tuple[str, ...]:
         """Return the names of the namespace's LocalQueues.
 

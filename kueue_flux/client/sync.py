@@ -97,6 +97,7 @@ class MiniClusters:
     delete = _call(AsyncMiniClusters.delete)
     wait_deleted = _call(AsyncMiniClusters.wait_deleted)
     events = _call(AsyncMiniClusters.events)
+    pods = _call(AsyncMiniClusters.pods)
     queues = _call(AsyncMiniClusters.queues)
     priority_classes = _call(AsyncMiniClusters.priority_classes)
 

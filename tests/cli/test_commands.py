@@ -436,6 +436,54 @@ async def test_delete_waits_and_goes_on_after_an_error(server, invoke):
     assert (await invoke("delete", "hello", "--no-wait")).out == "hello is being deleted\n"
 
 
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        (("last",), ["1 pod to end"]),
+        (("none",), ["Kubernetes to clear up"]),
+        (("unseen",), ["its pods to end"]),
+        (("two", "two", "last", "none"), ["2 pods to end", "1 pod to end", "Kubernetes to clear up"]),
+    ],
+)
+async def test_delete_says_what_takes_so_long(server, invoke, monkeypatch, pods, told):
+    monkeypatch.setattr(commands, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(commands, "REDRAW_SECONDS", 0.01)
+    a, b = lead("a", "running"), lead("b", "running")
+    places = {"two": listing(a, b), "last": listing(b), "none": listing(), "unseen": failure(403, "no")}
+    asked = asyncio.Event()
+    server.on("DELETE", ONE, Reply(running()))
+    server.on("GET", ONE, Reply(running()))
+    server.on("GET", MINICLUSTERS, listing(running()))
+    server.on("WATCH", MINICLUSTERS, watch(asked, event("DELETED", running()), asyncio.Event()))
+    server.on("GET", PODS, *(places[pod] for pod in pods))
+
+    async def count(_request):
+        if server.asked("GET", PODS) > len(pods):
+            asked.set()
+
+    server.hook = count
+    ended = await invoke("delete", "hello")
+    assert (ended.code, ended.out) == (0, "hello deleted\n")
+    assert ended.err.splitlines() == [f"hello: waiting for {left}" for left in told]
+    assert {q["labelSelector"] for m, p, q in server.requests if p == PODS} == {
+        "flux-framework.org/minicluster-uid=uid-hello"
+    }
+
+
+async def test_a_quick_deletion_needs_no_words(server, invoke):
+    server.on("DELETE", ONE, Reply(running()))
+    server.on("GET", MINICLUSTERS, listing())
+    assert await invoke("delete", "hello") == (0, "hello deleted\n", "")
+
+
+async def test_a_deletion_that_takes_too_long(server, invoke):
+    server.on("DELETE", ONE, Reply(running()))
+    server.on("GET", MINICLUSTERS, listing(running()))
+    ended = await invoke("delete", "hello", "--timeout", "0.2")
+    assert (ended.code, ended.out) == (124, "")
+    assert ended.err == "Error: MiniCluster hello is still being deleted after 0.2 s\n"
+
+
 @pytest.mark.parametrize("args", [["-n", "there", "list"], ["list", "-n", "there"], ["-n", "x", "list", "-n", "there"]])
 async def test_the_namespace_may_stand_on_either_side_of_the_command(server, invoke, args):
     server.on("GET", MINICLUSTERS.replace("team", "there"), listing())
