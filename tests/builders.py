@@ -254,6 +254,10 @@ class PodBuilder(Builder):
         self._obj["status"]["phase"] = "Running"
         return self._containers(running={"startedAt": AT}).condition("Ready", "False", "ContainersNotReady")
 
+    def phase(self, phase: str) -> Self:
+        self._obj["status"]["phase"] = phase
+        return self
+
     def ready(self) -> Self:
         return self.running().condition("Ready")
 

@@ -47,14 +47,17 @@ def read(pod: Mapping[str, Any], container: str) -> PodView:
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", [])}
     phase = status.get("phase", "Pending")
+    termination = _termination(status, container)
+    # A worker that has ended well was up: the pod is not ready any more before its phase tells why.
+    ended_well = phase == "Succeeded" or (termination is not None and termination.exit_code == 0)
     return PodView(
         name=meta["name"],
         index=int(meta.get("labels", {}).get(INDEX, -1)),
         created=meta["creationTimestamp"],
         running=phase == "Running",
-        ready=phase == "Succeeded" or conditions.get("Ready", {}).get("status") == "True",
+        ready=ended_well or conditions.get("Ready", {}).get("status") == "True",
         stuck=_stuck(status, conditions),
-        termination=_termination(status, container),
+        termination=termination,
     )
 
 

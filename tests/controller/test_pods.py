@@ -18,6 +18,8 @@ JOB = job(minicluster()).obj()
         (pod(JOB).ready(), True, True),
         (pod(JOB).ended(0), False, True),  # its broker was up, and has ended well
         (pod(JOB).ended(1), False, False),
+        (pod(JOB).ended(0).phase("Running"), True, True),  # as a kubelet reports it first
+        (pod(JOB).ended(1).phase("Running"), True, False),
     ],
 )
 def test_running_and_ready(built: PodBuilder, running: bool, ready: bool) -> None:
