@@ -68,7 +68,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Run commands under Flux, the HPC resource manager, on a Kubernetes cluster shared by Kueue.",
+    help="Run commands under Flux, the HPC resource manager, on a Kubernetes cluster whose quota Kueue hands out.",
 )
 
 
@@ -312,8 +312,12 @@ def _only_with_command(ctx: typer.Context, file: str, command: Sequence[str] | N
 @app.command("list")
 def list_(
     ctx: typer.Context,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Those of all namespaces.")] = False,
-    output: Annotated[ListForm | None, typer.Option("--output", "-o", help="Form of the output.")] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="MiniClusters of all namespaces.")
+    ] = False,
+    output: Annotated[
+        ListForm | None, typer.Option("--output", "-o", help="wide has more columns; json and yaml are for programs.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -331,8 +335,8 @@ def list_(
 def status(
     ctx: typer.Context,
     name: Name,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until it has ended.")] = False,
-    output: Annotated[Form | None, typer.Option("--output", "-o", help="Form of the output.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow it until it has ended.")] = False,
+    output: Annotated[Form | None, typer.Option("--output", "-o", help="Print it for programs.")] = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -353,7 +357,9 @@ def status(
 def logs(
     ctx: typer.Context,
     name: Name,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for output, until the end.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the output to its end; waits for its beginning.")
+    ] = False,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -378,7 +384,7 @@ def wait(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Wait for a MiniCluster; exits with its command's exit code."""
+    """Wait for a MiniCluster; exits with its command's exit code once that has ended."""
     from kueue_flux.cli import commands
 
     cluster = options.cluster(ctx, namespace, context, kubeconfig)

@@ -94,7 +94,7 @@ Kubeconfig = Annotated[
         "--kubeconfig",
         metavar="PATH",
         parser=nonempty,
-        help="Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
+        help="Kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
         rich_help_panel=_CLUSTER,
     ),
 ]
@@ -104,7 +104,7 @@ Timeout = Annotated[
         "--timeout",
         metavar="TIME",
         parser=limit,
-        help="Give up waiting after 90s, 10m, 1h30m; exits 124.",
+        help="Give up waiting after 90s, 10m or 1h30m; exits with 124.",
         rich_help_panel=WAITING,
     ),
 ]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-INSTALL = "install it, from a checkout of kueue-flux: kubectl apply -k config/default"
+INSTALL = "ask your cluster's admin for it, or install it: see README.md of kueue-flux, Install"
 
 
 class ClientError(Exception):

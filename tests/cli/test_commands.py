@@ -508,7 +508,7 @@ async def test_no_cluster_at_all(invoke, tmp_path):
 async def test_a_cluster_without_kueue_flux(server, invoke):
     ended = await invoke("list")
     assert ended.code == 1
-    assert "kueue-flux is not installed\n  install it, from a checkout of kueue-flux: kubectl apply -k" in ended.err
+    assert "kueue-flux is not installed\n  ask your cluster's admin for it, or install it: see README.md" in ended.err
 
 
 async def test_a_reader_that_has_gone_ends_the_logs_quietly(server):

@@ -16,8 +16,8 @@ def status(message: str, **details: object) -> bytes:
     [
         (401, status("Unauthorized"), FLUX, errors.Unauthorized, "does not accept these credentials", "log in"),
         (403, status("User x cannot list"), FLUX, errors.Forbidden, "User x cannot list", "permission"),
-        (404, b"404 page not found\n", FLUX, errors.NotInstalled, "not installed", "kubectl apply -k"),
-        (404, status("the server could not find it"), FLUX, errors.NotInstalled, "not installed", "kubectl apply"),
+        (404, b"404 page not found\n", FLUX, errors.NotInstalled, "not installed", "README.md"),
+        (404, status("the server could not find it"), FLUX, errors.NotInstalled, "not installed", "README.md"),
         (404, b"404 page not found\n", "/apis/kueue.x-k8s.io/v1", errors.NotFound, "does not serve", ""),
         (
             404,
