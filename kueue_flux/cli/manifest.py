@@ -75,7 +75,7 @@ def line_of(node: yaml.Node, path: str) -> int:
     """
     line = node.start_mark.line
     while path:
-        steps = [step for step in _steps(node) if re.match(rf"{re.escape(step[0])}(?![^.\[])", path)]
+        steps = [step for step in _steps(node) if step[0] and re.match(rf"{re.escape(step[0])}(?![^.\[])", path)]
         if not steps:
             break
         # Keys may have dots in them. Of equal ones the last counts: those before it were merged in by `<<`.

@@ -147,6 +147,7 @@ def test_two_of_one_name_are_refused_before_the_first_is_submitted():
             HEADER + "x: &c\n  image: a\n  command: b\n  pin: 3\nspec:\n  containers:\n  - <<: *c\n    size: 2\n",
             ["f.yaml:4: x", "f.yaml:7: spec.containers[0].pin", "f.yaml:11: spec.containers[0].size"],
         ),
+        (HEADER + "spec: {'': {'': 1}, containers: []}\n", ["f.yaml:4: spec.", "f.yaml:4: spec.containers"]),
         (HEADER.replace("{name: one}", "one") + "spec: 3\n", ["f.yaml:3: metadata", "f.yaml:4: spec"]),
         (HEADER.replace("name: one", "generateName: one-") + "spec: 3\n", ["f.yaml:4: spec"]),
         (
