@@ -46,7 +46,7 @@ def up(
         else:
             kubeconfig = control_plane.up(name, progress).kubeconfig
     if progress.taken:
-        progress.note(f"took: {progress.summary()}")
+        progress.note(progress.summary())
     typer.echo(f"export KUBECONFIG={kubeconfig}")
 
 

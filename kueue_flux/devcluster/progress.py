@@ -14,6 +14,12 @@ from rich.console import Console
 from rich.status import Status
 
 
+WORTH_TELLING = 5
+"""How many of the longest stages the summary names,"""
+WORTH_TELLING_SECONDS = 2.0
+"""and how long they must have been."""
+
+
 def duration(seconds: float) -> str:
     """A length of time as a person reads it, for example `7.4 s` or `3 min 05 s`.
 
@@ -137,8 +143,13 @@ class Progress:
             self._print(stage, text)
 
     def summary(self) -> str:
-        """How long each outermost stage took, in one line."""
-        return ", ".join(f"{item.title} {duration(item.seconds)}" for item in self.taken)
+        """How long it took in all, and in lines of their own the longest of the outermost stages."""
+        total = sum(item.seconds for item in self.taken)
+        longest = sorted(self.taken, key=lambda item: -item.seconds)[:WORTH_TELLING]
+        told = [item for item in longest if item.seconds >= WORTH_TELLING_SECONDS]
+        return "\n".join(
+            [f"took {duration(total)}", *(f"  {duration(item.seconds):>12}  {item.title}" for item in told)]
+        )
 
     def _print(self, stage: Stage, text: str) -> None:
         self.console.print("  " * stage.depth + text, markup=False, soft_wrap=True)

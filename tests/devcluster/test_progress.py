@@ -47,7 +47,19 @@ def test_stages_are_nested_and_timed(progress, clock, out):
         "  build etcd: done in 1 min 03 s",
         "build a node image that has a long title: done in 1 min 06 s",
     ]
-    assert progress.summary() == "build a node image that has a long title 1 min 06 s"
+    assert progress.summary().splitlines() == [
+        "took 1 min 06 s",
+        "    1 min 06 s  build a node image that has a long title",
+    ]
+
+
+def test_the_summary_names_the_longest_stages(progress, clock):
+    for number, seconds in enumerate((1, 3, 50, 4, 20, 5, 6), start=1):
+        with progress.stage(f"stage {number}"):
+            clock.now += seconds
+    total, *stages = progress.summary().splitlines()
+    assert total == "took 1 min 29 s"
+    assert [line.split("  ")[-1] for line in stages] == [f"stage {number}" for number in (3, 5, 7, 6, 4)]
 
 
 def test_a_failure_is_told_from_success(progress, clock, out):
