@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.status import Status
 
-
 WORTH_TELLING = 5
 """How many of the longest stages the summary names,"""
 WORTH_TELLING_SECONDS = 2.0
