@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kueue_flux.api import command, labels, quantity
+from kueue_flux.api import certificate, command, labels, quantity
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
@@ -142,6 +142,19 @@ def _max_exec_time_is_seconds(mc: MiniCluster) -> Iterator[Problem]:
             )
 
 
+def _certificate_is_one(mc: MiniCluster) -> Iterator[Problem]:
+    if not (text := mc.spec.flux.curve_cert):
+        return
+    try:
+        certificate.read(text)
+    except certificate.CertificateError as error:
+        yield Problem(
+            "spec.flux.curveCert",
+            f"is no CURVE certificate: {error}",
+            "give the text that flux keygen FILE writes, or leave it out for a new one at each admission",
+        )
+
+
 CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _name_is_set,
     _commands_split,
@@ -153,4 +166,5 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _labels_are_free,
     _kueue_labels_agree,
     _max_exec_time_is_seconds,
+    _certificate_is_one,
 ]

@@ -128,7 +128,20 @@ class FluxSpec(ApiModel):
     disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")
     no_wait_socket: bool = Field(default=False, description="Start sidecars without waiting for the broker's socket.")
     complete_workers: bool = Field(default=False, description="A worker whose broker fails counts as completed.")
-    curve_cert: str = Field(default="", description="The brokers' CURVE certificate, in place of a new one.")
+    curve_cert: Annotated[str, Field(max_length=4096, repr=False)] = Field(
+        default="",
+        description=(
+            "The brokers' CURVE certificate, as flux keygen writes it, in place of a new one at each admission. "
+            "Everybody who may read the MiniCluster can read it here: see curveCertSecret."
+        ),
+    )
+    curve_cert_secret: ObjectName = Field(
+        default="",
+        description=(
+            "A Secret with the brokers' CURVE certificate under the key curve.cert, in place of a new one at each "
+            "admission. An addition to the Flux Operator's fields."
+        ),
+    )
     munge_secret: ObjectName = Field(default="", description="A Secret with a munge key.")
     bursting: Bursting = Field(default_factory=Bursting, description="One Flux instance over several clusters.")
     broker_config: str = Field(

@@ -307,6 +307,14 @@ RULES: list[Rule] = [
         "imageVolume",
     ),
     Rule(
+        "spec.flux",
+        f"!({_set('self.curveCert')} && {_set('self.curveCertSecret')})",
+        lambda flux: _if(bool(flux.curve_cert and flux.curve_cert_secret), "curveCert"),
+        "the certificate is in a Secret, and here again",
+        "remove it: the Secret is the safer place",
+        "curveCert",
+    ),
+    Rule(
         "spec.flux.bursting",
         f"!({_set('self.hostlist')} && has(self.clusters) && size(self.clusters) > 0)",
         lambda bursting: _if(bool(bursting.hostlist and bursting.clusters), "hostlist"),

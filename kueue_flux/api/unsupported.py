@@ -92,7 +92,6 @@ REFUSALS: list[Refusal] = [
         "a failed worker fails or restarts the Job in this version",
         "remove it; see spec.backoffLimit",
     ),
-    Refusal("spec.flux.curveCert", "each admission gets a new certificate, kept in a Secret", "remove it"),
     Refusal("spec.flux.mungeSecret", _BURSTING, "remove it"),
     Refusal("spec.flux.bursting", _BURSTING, "remove it"),
     Refusal(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kueue_flux.api.minicluster import API_VERSION, KIND
+from tests.api import certificates
 
 Object = dict[str, Any]
 
@@ -404,6 +405,31 @@ INVALID = [
         f"metadata.labels.{MAX_EXEC}",
         "'1h' is not a whole number of seconds",
         at_apply=False,
+    ),
+    BadInput(
+        "certificate that is none",
+        minicluster({"flux": {"curveCert": "no certificate\n"}}),
+        "spec.flux.curveCert",
+        "is no CURVE certificate: line 1",
+        at_apply=False,
+    ),
+    BadInput(
+        "certificate too long",
+        minicluster({"flux": {"curveCert": "#" * 5000}}),
+        "spec.flux.curveCert",
+        "must have at most 4096 characters",
+    ),
+    BadInput(
+        "certificate twice",
+        minicluster({"flux": {"curveCert": certificates.TEXT, "curveCertSecret": "a"}}),
+        "spec.flux.curveCert",
+        "is in a Secret, and here again",
+    ),
+    BadInput(
+        "certificate's Secret",
+        minicluster({"flux": {"curveCertSecret": "My_Secret"}}),
+        "spec.flux.curveCertSecret",
+        "is not the name of an object",
     ),
     BadInput(
         "misspelt field", minicluster({"sise": 4}), "spec.sise", "is not a field; did you mean size?", at_apply=False

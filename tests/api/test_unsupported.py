@@ -51,7 +51,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.flux.disableSocket": (flux(disableSocket=True), "spec.flux.disableSocket"),
     "spec.flux.noWaitSocket": (flux(noWaitSocket=True), "spec.flux.noWaitSocket"),
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
-    "spec.flux.curveCert": (flux(curveCert="a"), "spec.flux.curveCert"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
     "spec.flux.brokerConfig": (flux(brokerConfig="a"), "spec.flux.brokerConfig"),
@@ -69,7 +68,10 @@ ACTED_ON = {
     ),
     "spec.containers[].commands": "prefix script init pre post workerPre brokerPre",
     "spec.containers[].secrets{}": "name key",
-    "spec.flux": "optionFlags connectTimeout logLevel environment topology submitCommand wrap",
+    "spec.flux": (
+        "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
+        "curveCert curveCertSecret"
+    ),
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext"
     ),
