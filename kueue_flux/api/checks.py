@@ -9,13 +9,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kueue_flux.api import certificate, command, labels, quantity
+from kueue_flux.api import broker_config, certificate, command, labels, quantity
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
 
 if TYPE_CHECKING:
     from kueue_flux.api.minicluster import MiniCluster
+
+
+FULL_HOSTNAME_LIMIT = 64
+"""Characters that Linux allows a host name to have; a kubelet starts no pod with a longer one."""
 
 
 def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
@@ -142,6 +146,16 @@ def _max_exec_time_is_seconds(mc: MiniCluster) -> Iterator[Problem]:
             )
 
 
+def _full_names_fit(mc: MiniCluster) -> Iterator[Problem]:
+    last = mc.hosts(max(mc.spec.size, mc.spec.max_size or 0))[-1]
+    if mc.spec.network.set_hostname_as_fqdn and len(last) > FULL_HOSTNAME_LIMIT:
+        yield Problem(
+            "spec.network.setHostnameAsFQDN",
+            f"the pods' full host names, such as {last}, would be longer than {FULL_HOSTNAME_LIMIT} characters",
+            "shorten the names of the MiniCluster, its namespace or spec.network.headlessName, or leave it out",
+        )
+
+
 def _certificate_is_one(mc: MiniCluster) -> Iterator[Problem]:
     if not (text := mc.spec.flux.curve_cert):
         return
@@ -166,5 +180,7 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _labels_are_free,
     _kueue_labels_agree,
     _max_exec_time_is_seconds,
+    _full_names_fit,
     _certificate_is_one,
+    broker_config.problems,
 ]

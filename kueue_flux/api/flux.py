@@ -144,6 +144,11 @@ class FluxSpec(ApiModel):
     )
     munge_secret: ObjectName = Field(default="", description="A Secret with a munge key.")
     bursting: Bursting = Field(default_factory=Bursting, description="One Flux instance over several clusters.")
-    broker_config: str = Field(
-        default="", description="The brokers' configuration (TOML), in place of a generated one."
+    broker_config: Annotated[str, Field(max_length=65536)] = Field(
+        default="",
+        description=(
+            "The brokers' configuration (TOML), in place of a generated one. What it leaves out is filled in. The "
+            "paths of certificate and R are always kueue-flux's, connect endpoints of the pods get the domain that "
+            "they are in, and of its hosts, which must be the pods', those remain that are admitted."
+        ),
     )

@@ -95,11 +95,6 @@ REFUSALS: list[Refusal] = [
     Refusal("spec.flux.mungeSecret", _BURSTING, "remove it"),
     Refusal("spec.flux.bursting", _BURSTING, "remove it"),
     Refusal(
-        "spec.flux.brokerConfig",
-        "a configuration by hand is not supported yet",
-        "remove it; see spec.flux for single settings",
-    ),
-    Refusal(
         "spec.flux.scheduler.simple", "choosing the scheduler is not supported yet", "take an image without Fluxion"
     ),
     Refusal(

@@ -43,6 +43,7 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         "schedulerName": pod.scheduler_name,
         "runtimeClassName": pod.runtime_class_name,
         "dnsPolicy": pod.dns_policy,
+        "setHostnameAsFQDN": mc.spec.network.set_hostname_as_fqdn,
         "securityContext": pod.security_context,
         "affinity": _affinity(mc),
     }

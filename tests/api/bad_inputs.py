@@ -432,6 +432,40 @@ INVALID = [
         "is not the name of an object",
     ),
     BadInput(
+        "broker configuration that is no TOML",
+        minicluster({"flux": {"brokerConfig": "[bootstrap"}}),
+        "spec.flux.brokerConfig",
+        "is not TOML: Expected ']'",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration with other hosts",
+        minicluster({"flux": {"brokerConfig": '[bootstrap]\nhosts = [{host = "a[0-3]"}]'}}),
+        "spec.flux.brokerConfig",
+        "hosts are 'a[0-3]', and the pods' names, by rank, 'flux-sample-[0-3]'",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration with another certificate",
+        minicluster({"flux": {"brokerConfig": '[bootstrap]\ncurve_cert = "/my.cert"'}}),
+        "spec.flux.brokerConfig",
+        "name a Secret with your certificate in spec.flux.curveCertSecret",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration too long",
+        minicluster({"flux": {"brokerConfig": "#" * 70000}}),
+        "spec.flux.brokerConfig",
+        "must have at most 65536 characters",
+    ),
+    BadInput(
+        "full host names too long",
+        minicluster({"network": {"setHostnameAsFQDN": True, "headlessName": "f" * 40}}),
+        "spec.network.setHostnameAsFQDN",
+        "longer than 64 characters",
+        at_apply=False,
+    ),
+    BadInput(
         "misspelt field", minicluster({"sise": 4}), "spec.sise", "is not a field; did you mean size?", at_apply=False
     ),
     BadInput(

@@ -142,7 +142,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname}
 """,
         ("hostname",),
-        ("spec.flux.brokerConfig",),
     ),
     "empty directory": Example(
         """

@@ -53,7 +53,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
-    "spec.flux.brokerConfig": (flux(brokerConfig="a"), "spec.flux.brokerConfig"),
     "spec.flux.scheduler.simple": (flux(scheduler={"simple": True}), "spec.flux.scheduler.simple"),
     "spec.flux.scheduler.queuePolicy": (flux(scheduler={"queuePolicy": "easy"}), "spec.flux.scheduler.queuePolicy"),
     "spec.flux.container.workingDir": (flux(container={"workingDir": "/a"}), "spec.flux.container.workingDir"),
@@ -70,13 +69,8 @@ ACTED_ON = {
     "spec.containers[].secrets{}": "name key",
     "spec.flux": (
         "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
-        "curveCert curveCertSecret"
+        "curveCert curveCertSecret brokerConfig"
     ),
-    "spec.flux.container": (
-        "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext"
-    ),
-    "spec.logging": "quiet debug strict zeromq timed",
-    "spec.network": "headlessName disableAffinity",
     "spec.pod": (
         "annotations labels nodeSelector nodeAffinity tolerations serviceAccountName automountServiceAccountToken "
         "schedulerName runtimeClassName securityContext dnsPolicy"

@@ -155,6 +155,23 @@ def test_the_domain_is_the_services() -> None:
     assert tomllib.loads(data["broker.toml"])["bootstrap"]["default_connect"] == "tcp://%h.net.team.svc.example.org:%p"
 
 
+def test_a_broker_configuration_of_the_users_is_completed() -> None:
+    text = '[exec]\nbarrier-timeout = "9m"\n[bootstrap]\nhosts = [{host = "hello-[0-3]", bind = "tcp://*:%p"}]\n'
+    found = broker(minicluster().flux(brokerConfig=text, topology="kary:2"), 3)
+    assert found["exec"] == {"barrier-timeout": "9m"}
+    assert found["bootstrap"]["hosts"] == [{"host": "hello-[0-2]", "bind": "tcp://*:%p"}]
+    assert found["bootstrap"]["default_connect"] == "tcp://%h.hello.team.svc.cluster.local:%p"
+    assert found["tbon"] == {"connect_timeout": "5s", "topo": "kary:2"}
+
+
+def test_flux_knows_hosts_by_full_names_where_they_have_these() -> None:
+    mc = minicluster().network(setHostnameAsFQDN=True, headlessName="net")
+    assert broker(mc)["bootstrap"]["hosts"] == [{"host": "hello-[0-3].net.team.svc.cluster.local"}]
+    assert broker(mc)["bootstrap"]["default_connect"] == "tcp://%h:%p"
+    nodes = json.loads(files(mc)["R.json"])["execution"]["nodelist"]
+    assert nodes == ["hello-[0-3].net.team.svc.cluster.local"]
+
+
 def test_the_whole_secret() -> None:
     built = certificate_secret(minicluster().build(), Admission("a1", 4), NOW)
     text = built.pop("stringData")["curve.cert"]
