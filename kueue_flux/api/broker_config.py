@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kueue_flux.api import hostlist
 from kueue_flux.api.problems import Problem, shown
+from kueue_flux.api.rules import FLAT
 
 if TYPE_CHECKING:
     from kueue_flux.api.minicluster import MiniCluster
@@ -181,3 +182,9 @@ def _contradictions(mc: MiniCluster, config: Mapping[str, Any]) -> Iterator[Prob
     if flux.topology and has_tree(config):
         told = "the hosts in brokerConfig have parents, which make another tree"
         yield Problem("spec.flux.topology", told, "remove the topology or the parents")
+    if flux.minimal_service and (has_tree(config) or config.get("tbon", {}).get("topo", FLAT) not in ("custom", FLAT)):
+        told = "the brokers of brokerConfig's tree connect to others than the lead, which alone would have a name"
+        yield Problem("spec.flux.minimalService", told, "remove it or the tree")
+    if flux.scheduler.simple and "sched" in config.get("modules", {}).get("alternatives", {}):
+        told = "brokerConfig chooses a scheduler in [modules.alternatives]"
+        yield Problem("spec.flux.scheduler.simple", told, "remove one of the two")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -49,15 +49,23 @@ class FluxContainer(ApiModel):
         description="Security settings of the container that brings Flux.",
     )
     working_dir: AbsolutePath = Field(default="", description="The directory of the container that brings Flux.")
-    python_path: str = Field(default="", description="PYTHONPATH for Flux's own Python.")
+    python_path: str = Field(
+        default="", description="PYTHONPATH for Flux's commands, in place of the packages that the image brings."
+    )
 
 
 class FluxScheduler(ApiModel):
     """Flux's scheduler."""
 
-    simple: bool = Field(default=False, description="Use sched-simple, even where the image has Fluxion.")
-    queue_policy: str = Field(
-        default="", description="How Fluxion orders its queue, e.g. fcfs (the default) or easy (backfill)."
+    simple: bool = Field(
+        default=False, description="Use sched-simple, which knows no GPUs, even where the image has Fluxion."
+    )
+    queue_policy: Literal["", "fcfs", "easy", "hybrid", "conservative"] = Field(
+        default="",
+        description=(
+            "The order in which waiting jobs start: fcfs (in turn, the default), or with backfill: easy, hybrid, "
+            "conservative. Without Fluxion Flux knows fcfs, and since 0.88 easy."
+        ),
     )
 
 
@@ -124,7 +132,10 @@ class FluxSpec(ApiModel):
     )
     wrap: str = Field(default="", description="Words to run the brokers with, separated by commas: strace,-f.")
     arch: str = Field(default="", description="The architecture of binaries to download.")
-    minimal_service: bool = Field(default=False, description="Give only the lead a DNS name.")
+    minimal_service: bool = Field(
+        default=False,
+        description="Give only the lead a DNS name, which spares the DNS: all other brokers connect to it.",
+    )
     disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")
     no_wait_socket: bool = Field(default=False, description="Start sidecars without waiting for the broker's socket.")
     complete_workers: bool = Field(default=False, description="A worker whose broker fails counts as completed.")

@@ -20,6 +20,7 @@ _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}|\*")
 _DURATION = re.compile(r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?")  # RFC 23
 _TOPOLOGY = re.compile(r"custom|binomial|kary:[0-9]+|mincrit(:[0-9]+)?")
 _POLICY = re.compile(r"[a-z][a-z0-9-]*")
+_SIMPLE = dict.fromkeys(("sched", "feasibility"), "sched-simple")
 _ENDPOINT = re.compile(r"tcp://[^\s\"\\*]+:([0-9]{1,5}|%p)|tcp://\*:([0-9]{1,5}|%p)")
 
 
@@ -57,11 +58,13 @@ class BrokerConfig:
         allow_root_owner: Let root act as the instance's owner; wanted where containers run as root.
         topology: Shape of the overlay network, e.g. `kary:2` or `binomial`; None for Flux's own (flat).
         queue_policy: Fluxion's queue policy, e.g. `fcfs` or `easy`; None for its own.
+        sched_simple: Schedule by sched-simple, even where there is Fluxion.
 
     Raises:
         ValueError: A value is not what the broker would accept.
 
-    Source: flux-config-bootstrap(5), flux-config-tbon(5), flux-config-resource(5), flux-config-access(5).
+    Source: flux-config-bootstrap(5), flux-config-tbon(5), flux-config-resource(5), flux-config-access(5),
+        flux-modprobe(1).
     """
 
     hosts: Sequence[str | Host]
@@ -75,6 +78,7 @@ class BrokerConfig:
     allow_root_owner: bool = False
     topology: str | None = None
     queue_policy: str | None = None
+    sched_simple: bool = False
 
     def __post_init__(self) -> None:
         names = [host.name for host in self.entries()]
@@ -153,6 +157,7 @@ def _tables(config: BrokerConfig) -> dict[str, dict[str, Any]]:
         # without it ZeroMQ goes on looking for a lead that is gone, and the worker would never know
         "heartbeat": {"timeout": config.heartbeat_timeout},
         "access": {"allow-root-owner": True} if config.allow_root_owner else {},
+        "modules": {"alternatives": _SIMPLE} if config.sched_simple else {},
         "sched-fluxion-qmanager": {"queue-policy": config.queue_policy},
     }
     said = {name: {key: v for key, v in table.items() if v is not None} for name, table in tables.items()}

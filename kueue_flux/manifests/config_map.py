@@ -31,6 +31,8 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         domain="" if mc.spec.network.set_hostname_as_fqdn else mc.domain(cluster_domain),
         connect_timeout=mc.spec.flux.connect_timeout or None,
         topology=mc.spec.flux.topology or None,
+        queue_policy=mc.spec.flux.scheduler.queue_policy or None,
+        sched_simple=mc.spec.flux.scheduler.simple,
         allow_root_owner=runs_as_root(mc),
     )
     return {

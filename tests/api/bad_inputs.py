@@ -459,6 +459,31 @@ INVALID = [
         "must have at most 65536 characters",
     ),
     BadInput(
+        "no name for whom brokers connect to",
+        minicluster({"flux": {"minimalService": True, "topology": "kary:2"}}),
+        "spec.flux.topology",
+        "minimalService gives only the lead a name",
+    ),
+    BadInput(
+        "no name for whom brokers of one's own tree connect to",
+        minicluster({"flux": {"minimalService": True, "brokerConfig": "[tbon]\ntopo = 'binomial'"}}),
+        "spec.flux.minimalService",
+        "connect to others than the lead",
+        at_apply=False,
+    ),
+    BadInput(
+        "unknown queue policy",
+        minicluster({"flux": {"scheduler": {"queuePolicy": "random"}}}),
+        "spec.flux.scheduler.queuePolicy",
+        "must be one of '', 'fcfs', 'easy', 'hybrid' or 'conservative' (it is 'random')",
+    ),
+    BadInput(
+        "queue policy that sched-simple does not know",
+        minicluster({"flux": {"scheduler": {"queuePolicy": "easy", "simple": True}}}),
+        "spec.flux.scheduler.queuePolicy",
+        "sched-simple starts jobs in turn",
+    ),
+    BadInput(
         "full host names too long",
         minicluster({"network": {"setHostnameAsFQDN": True, "headlessName": "f" * 40}}),
         "spec.network.setHostnameAsFQDN",

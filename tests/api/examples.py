@@ -209,7 +209,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname}
 """,
         ("hostname",),
-        ("spec.flux.minimalService",),
     ),
     "post": Example(
         """

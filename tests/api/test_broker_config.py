@@ -162,6 +162,23 @@ def test_what_is_said_twice_must_agree(flux: dict[str, Any], text: str, field: s
     assert problems(text) == []
 
 
+@pytest.mark.parametrize(
+    ("flux", "text"),
+    [
+        ({"minimalService": True}, "[tbon]\ntopo = 'kary:0'"),
+        ({"minimalService": True}, "[tbon]\nconnect_timeout = '1s'"),
+        ({"scheduler": {"simple": True}}, "[modules.alternatives]\ncontent-backing = 'content-files'"),
+    ],
+)
+def test_what_does_not_contradict(flux: dict[str, Any], text: str) -> None:
+    assert problems(text, flux=flux) == []
+
+
+def test_a_scheduler_chosen_twice() -> None:
+    (problem,) = problems("[modules.alternatives]\nsched = 'sched-fifo'", flux={"scheduler": {"simple": True}})
+    assert problem.field == "spec.flux.scheduler.simple"
+
+
 def test_what_is_said_twice_may_agree() -> None:
     assert problems("[tbon]\ntopo = 'kary:2'\n", flux={"topology": "kary:2"}) == []
 

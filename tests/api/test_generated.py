@@ -126,6 +126,11 @@ def test_a_refused_field_is_shown_with_its_message() -> None:
     assert "refused with: no binaries are downloaded; name an image of that architecture" in row
 
 
+def test_a_field_without_effect_is_shown_with_the_reason() -> None:
+    (row,) = [line for line in docs.text().splitlines() if line.startswith("| `spec.flux.arch`")]
+    assert "accepted, and changes nothing: nothing is downloaded" in row
+
+
 @pytest.mark.parametrize(
     ("location", "name"),
     [

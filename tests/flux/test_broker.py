@@ -48,6 +48,8 @@ def test_the_whole_of_a_usual_one():
         ({"heartbeat_timeout": None}, "heartbeat", None),
         ({"queue_policy": "easy"}, "sched-fluxion-qmanager.queue-policy", "easy"),
         ({"queue_policy": None}, "sched-fluxion-qmanager", None),
+        ({"sched_simple": True}, "modules.alternatives", {"sched": "sched-simple", "feasibility": "sched-simple"}),
+        ({"sched_simple": False}, "modules", None),
     ],
     ids=str,
 )

@@ -155,6 +155,18 @@ def test_the_domain_is_the_services() -> None:
     assert tomllib.loads(data["broker.toml"])["bootstrap"]["default_connect"] == "tcp://%h.net.team.svc.example.org:%p"
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "table", "value"),
+    [
+        ({}, "sched-fluxion-qmanager", None),
+        ({"queuePolicy": "easy"}, "sched-fluxion-qmanager", {"queue-policy": "easy"}),
+        ({"simple": True}, "modules", {"alternatives": {"sched": "sched-simple", "feasibility": "sched-simple"}}),
+    ],
+)
+def test_the_scheduler(scheduler: dict[str, Any], table: str, value: object) -> None:
+    assert broker(minicluster().flux(scheduler=scheduler)).get(table) == value
+
+
 def test_a_broker_configuration_of_the_users_is_completed() -> None:
     text = '[exec]\nbarrier-timeout = "9m"\n[bootstrap]\nhosts = [{host = "hello-[0-3]", bind = "tcp://*:%p"}]\n'
     found = broker(minicluster().flux(brokerConfig=text, topology="kary:2"), 3)
