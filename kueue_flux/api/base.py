@@ -28,6 +28,7 @@ from pydantic.annotated_handlers import GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from kueue_flux.api import quantity
+from kueue_flux.api.problems import shown
 
 INT32_MAX = 2**31 - 1
 MAX_INDEXED_PODS = 100_000
@@ -85,7 +86,7 @@ class Pattern:
             raise PydanticCustomError(
                 "pattern",
                 "{value} is not {what}",
-                {"value": repr(value), "what": self.what, "remedy": "change it"},
+                {"value": shown(value), "what": self.what, "remedy": "change it"},
             )
         return value
 

@@ -9,13 +9,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kueue_flux.api import command, labels, quantity
+from kueue_flux.api import broker_config, certificate, command, labels, quantity
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
 
 if TYPE_CHECKING:
     from kueue_flux.api.minicluster import MiniCluster
+
+
+FULL_HOSTNAME_LIMIT = 64
+"""Characters that Linux allows a host name to have; a kubelet starts no pod with a longer one."""
 
 
 def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
@@ -142,6 +146,29 @@ def _max_exec_time_is_seconds(mc: MiniCluster) -> Iterator[Problem]:
             )
 
 
+def _full_names_fit(mc: MiniCluster) -> Iterator[Problem]:
+    last = mc.hosts(max(mc.spec.size, mc.spec.max_size or 0))[-1]
+    if mc.spec.network.set_hostname_as_fqdn and len(last) > FULL_HOSTNAME_LIMIT:
+        yield Problem(
+            "spec.network.setHostnameAsFQDN",
+            f"the pods' full host names, such as {last}, would be longer than {FULL_HOSTNAME_LIMIT} characters",
+            "shorten the names of the MiniCluster, its namespace or spec.network.headlessName, or leave it out",
+        )
+
+
+def _certificate_is_one(mc: MiniCluster) -> Iterator[Problem]:
+    if not (text := mc.spec.flux.curve_cert):
+        return
+    try:
+        certificate.read(text)
+    except certificate.CertificateError as error:
+        yield Problem(
+            "spec.flux.curveCert",
+            f"is no CURVE certificate: {error}",
+            "give the text that flux keygen FILE writes, or leave it out for a new one at each admission",
+        )
+
+
 CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _name_is_set,
     _commands_split,
@@ -153,4 +180,7 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _labels_are_free,
     _kueue_labels_agree,
     _max_exec_time_is_seconds,
+    _full_names_fit,
+    _certificate_is_one,
+    broker_config.problems,
 ]

@@ -15,7 +15,7 @@ from kueue_flux.api.base import INT32_MAX
 from kueue_flux.api.generated import generate
 from kueue_flux.api.minicluster import API_VERSION, MiniCluster
 from kueue_flux.api.schema import Schema, structural
-from kueue_flux.api.unsupported import MISSING_COMMAND, REFUSALS, Refusal
+from kueue_flux.api.unsupported import MISSING_COMMAND, NO_EFFECT, REFUSALS, Refusal
 
 FILE = Path(__file__).parents[2] / "docs" / "minicluster.md"
 
@@ -119,6 +119,8 @@ def text() -> str:
 def _fate(path: str) -> str:
     if path in _SPECIAL:
         return _cell(_SPECIAL[path])
+    if path in NO_EFFECT:
+        return _cell(f"accepted, and changes nothing: {NO_EFFECT[path]}")
     refusal = refusal_of(path)
     if path == "spec.containers":  # the table of refusals speaks of single containers
         refusal = refusal_of("spec.containers[]")

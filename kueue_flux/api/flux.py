@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -49,15 +49,23 @@ class FluxContainer(ApiModel):
         description="Security settings of the container that brings Flux.",
     )
     working_dir: AbsolutePath = Field(default="", description="The directory of the container that brings Flux.")
-    python_path: str = Field(default="", description="PYTHONPATH for Flux's own Python.")
+    python_path: str = Field(
+        default="", description="PYTHONPATH for Flux's commands, in place of the packages that the image brings."
+    )
 
 
 class FluxScheduler(ApiModel):
     """Flux's scheduler."""
 
-    simple: bool = Field(default=False, description="Use sched-simple, even where the image has Fluxion.")
-    queue_policy: str = Field(
-        default="", description="How Fluxion orders its queue, e.g. fcfs (the default) or easy (backfill)."
+    simple: bool = Field(
+        default=False, description="Use sched-simple, which knows no GPUs, even where the image has Fluxion."
+    )
+    queue_policy: Literal["", "fcfs", "easy", "hybrid", "conservative"] = Field(
+        default="",
+        description=(
+            "The order in which waiting jobs start: fcfs (in turn, the default), or with backfill: easy, hybrid, "
+            "conservative. Without Fluxion Flux knows fcfs, and since 0.88 easy."
+        ),
     )
 
 
@@ -124,13 +132,34 @@ class FluxSpec(ApiModel):
     )
     wrap: str = Field(default="", description="Words to run the brokers with, separated by commas: strace,-f.")
     arch: str = Field(default="", description="The architecture of binaries to download.")
-    minimal_service: bool = Field(default=False, description="Give only the lead a DNS name.")
+    minimal_service: bool = Field(
+        default=False,
+        description="Give only the lead a DNS name, which spares the DNS: all other brokers connect to it.",
+    )
     disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")
     no_wait_socket: bool = Field(default=False, description="Start sidecars without waiting for the broker's socket.")
     complete_workers: bool = Field(default=False, description="A worker whose broker fails counts as completed.")
-    curve_cert: str = Field(default="", description="The brokers' CURVE certificate, in place of a new one.")
+    curve_cert: Annotated[str, Field(max_length=4096, repr=False)] = Field(
+        default="",
+        description=(
+            "The brokers' CURVE certificate, as flux keygen writes it, in place of a new one at each admission. "
+            "Everybody who may read the MiniCluster can read it here: see curveCertSecret."
+        ),
+    )
+    curve_cert_secret: ObjectName = Field(
+        default="",
+        description=(
+            "A Secret with the brokers' CURVE certificate under the key curve.cert, in place of a new one at each "
+            "admission. An addition to the Flux Operator's fields."
+        ),
+    )
     munge_secret: ObjectName = Field(default="", description="A Secret with a munge key.")
     bursting: Bursting = Field(default_factory=Bursting, description="One Flux instance over several clusters.")
-    broker_config: str = Field(
-        default="", description="The brokers' configuration (TOML), in place of a generated one."
+    broker_config: Annotated[str, Field(max_length=65536)] = Field(
+        default="",
+        description=(
+            "The brokers' configuration (TOML), in place of a generated one. What it leaves out is filled in. The "
+            "paths of certificate and R are always kueue-flux's, connect endpoints of the pods get the domain that "
+            "they are in, and of its hosts, which must be the pods', those remain that are admitted."
+        ),
     )

@@ -261,6 +261,24 @@ class MiniCluster(ApiModel):
         """The name of the headless Service."""
         return self.spec.network.headless_name or self.name
 
+    def domain(self, cluster_domain: str = "cluster.local") -> str:
+        """The DNS domain of the pods.
+
+        Args:
+            cluster_domain: That of the cluster.
+        """
+        return f"{self.headless_name}.{self.namespace or 'default'}.svc.{cluster_domain}"
+
+    def hosts(self, count: int, cluster_domain: str = "cluster.local") -> list[str]:
+        """The names of the first `count` pods' hosts, in the order of their ranks, as `hostname` prints them there.
+
+        Args:
+            count: How many.
+            cluster_domain: The DNS domain of the cluster.
+        """
+        suffix = f".{self.domain(cluster_domain)}" if self.spec.network.set_hostname_as_fqdn else ""
+        return [f"{self.name}-{index}{suffix}" for index in range(count)]
+
     @property
     def cores_per_rank(self) -> int:
         """The cores that each broker offers to Flux.

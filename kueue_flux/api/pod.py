@@ -60,6 +60,14 @@ class Network(ApiModel):
         default="",
         description="The headless Service that gives pods their DNS names; the MiniCluster's name if empty.",
     )
+    set_hostname_as_fqdn: bool = Field(
+        default=False,
+        alias="setHostnameAsFQDN",
+        description=(
+            "The pods' host names are their full DNS names, and Flux knows them by these. An addition to the Flux "
+            "Operator's fields."
+        ),
+    )
     disable_affinity: bool = Field(default=False, description="Allow several pods of the MiniCluster on one node.")
 
 

@@ -92,6 +92,7 @@ def from_pydantic(error: ErrorDetails, model: type[BaseModel]) -> Problem:
         "greater_than_equal": ("must be at least {ge}", "ge"),
         "less_than_equal": ("must be at most {le}", "le"),
         "too_long": ("must have at most {max_length} entries", "max_length"),
+        "string_too_long": ("must have at most {max_length} characters", "max_length"),
         "string_too_short": ("must not be empty", "min_length"),
     }
     if kind in limits:
@@ -101,8 +102,8 @@ def from_pydantic(error: ErrorDetails, model: type[BaseModel]) -> Problem:
     if kind == "literal_error":
         return Problem(field, f"must be one of {context['expected']} (it is {error['input']!r})", "choose one")
     if kind in _TYPES:
-        return Problem(field, f"must be {_TYPES[kind]} (it is {_shown(error['input'])})", "change it")
-    return Problem(field, f"{error['msg']} (it is {_shown(error['input'])})", "change it")
+        return Problem(field, f"must be {_TYPES[kind]} (it is {shown(error['input'])})", "change it")
+    return Problem(field, f"{error['msg']} (it is {shown(error['input'])})", "change it")
 
 
 _TYPES = {
@@ -115,6 +116,13 @@ _TYPES = {
 }
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def shown(value: Any) -> str:
+    """Return a value as an error may quote it: of a text of several lines, which may be a key, no more than the first.
+
+    What lists and mappings hold is not shown.
+    """
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    first, *more = value.splitlines() if isinstance(value, str) and value else [value]
+    text = repr(first)
+    return text if len(text) <= 60 and not more else text[:57] + "..."

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kueue_flux.api.pod import Toleration
 
 HOSTNAME_LIMIT = 63  # characters, RFC 1035
+FLAT = "kary:0"  # flux-broker-attributes(7), tbon.topo
 GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateName has this length
 ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names that every runtime takes
 _JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
@@ -144,7 +145,18 @@ def _set(field: str) -> str:
     return f"(has({field}) && {field} != {empty})"
 
 
-_FLAGS = {"runFlux", "batch", "batchRaw", "launcher", "disable", "imageVolume", "emptyDir", "pullAlways"}
+_FLAGS = {
+    "runFlux",
+    "batch",
+    "batchRaw",
+    "launcher",
+    "disable",
+    "imageVolume",
+    "emptyDir",
+    "pullAlways",
+    "minimalService",
+    "simple",
+}
 
 
 def _environment_rules(at: str) -> list[Rule]:
@@ -305,6 +317,30 @@ RULES: list[Rule] = [
         "there is no image to mount when disable takes Flux from the application's image",
         "remove disable or imageVolume",
         "imageVolume",
+    ),
+    Rule(
+        "spec.flux",
+        f"!({_set('self.curveCert')} && {_set('self.curveCertSecret')})",
+        lambda flux: _if(bool(flux.curve_cert and flux.curve_cert_secret), "curveCert"),
+        "the certificate is in a Secret, and here again",
+        "remove it: the Secret is the safer place",
+        "curveCert",
+    ),
+    Rule(
+        "spec.flux",
+        f"!{_set('self.minimalService')} || !{_set('self.topology')} || self.topology == '{FLAT}'",
+        lambda flux: _if(flux.minimal_service and flux.topology not in ("", FLAT), "topology"),
+        "brokers connect to others than the lead, and minimalService gives only the lead a name",
+        f"remove it or minimalService; the tree of which the lead is the only parent is {FLAT}",
+        "topology",
+    ),
+    Rule(
+        "spec.flux.scheduler",
+        f"!{_set('self.simple')} || !{_set('self.queuePolicy')} || self.queuePolicy == 'fcfs'",
+        lambda scheduler: _if(scheduler.simple and scheduler.queue_policy not in ("", "fcfs"), "queuePolicy"),
+        "sched-simple starts jobs in turn, and has no other policy than fcfs",
+        "remove simple or queuePolicy",
+        "queuePolicy",
     ),
     Rule(
         "spec.flux.bursting",

@@ -83,38 +83,28 @@ REFUSALS: list[Refusal] = [
     Refusal("spec.pod.hostIPC", "sharing the node's IPC namespace is not supported yet", "remove it"),
     Refusal("spec.pod.hostPID", "sharing the node's process namespace is not supported yet", "remove it"),
     Refusal("spec.pod.resources", "pod overhead comes from the RuntimeClass", "set spec.containers[0].resources"),
-    Refusal("spec.flux.arch", "no binaries are downloaded", "name an image of that architecture"),
-    Refusal("spec.flux.minimalService", "all pods have DNS names in this version", "remove it"),
-    Refusal("spec.flux.disableSocket", "the broker's socket always has a path of its own", "remove it"),
     Refusal("spec.flux.noWaitSocket", "it belongs to sidecars, which are not supported yet", "remove it"),
     Refusal(
         "spec.flux.completeWorkers",
         "a failed worker fails or restarts the Job in this version",
         "remove it; see spec.backoffLimit",
     ),
-    Refusal("spec.flux.curveCert", "each admission gets a new certificate, kept in a Secret", "remove it"),
     Refusal("spec.flux.mungeSecret", _BURSTING, "remove it"),
     Refusal("spec.flux.bursting", _BURSTING, "remove it"),
     Refusal(
-        "spec.flux.brokerConfig",
-        "a configuration by hand is not supported yet",
-        "remove it; see spec.flux for single settings",
-    ),
-    Refusal(
-        "spec.flux.scheduler.simple", "choosing the scheduler is not supported yet", "take an image without Fluxion"
-    ),
-    Refusal(
-        "spec.flux.scheduler.queuePolicy",
-        "choosing the queue policy is not supported yet",
-        "remove it",
-        unless="it is fcfs, Flux's own default",
-        accepts=lambda policy, mc: policy == "fcfs",
-    ),
-    Refusal("spec.flux.container.workingDir", "the container that brings Flux only copies", "remove it"),
-    Refusal(
-        "spec.flux.container.pythonPath", "Flux finds its Python by itself", "set PYTHONPATH in spec.flux.environment"
+        "spec.flux.container.pythonPath",
+        "it is that of a Flux that is brought along, and this one is in the application's image",
+        "set PYTHONPATH in spec.flux.environment",
+        unless="spec.flux.container brings Flux",
+        accepts=lambda path, mc: not mc.spec.flux.container.disable,
     ),
 ]
+
+NO_EFFECT: dict[str, str] = {
+    "spec.flux.arch": "nothing is downloaded, and images say themselves for which architectures they are",
+    "spec.flux.disableSocket": "the broker's socket has a path of its own in any case, /run/flux/local",
+}
+"""Fields that are accepted whatever they say, since nothing that their user may want depends on them here; and why."""
 
 MISSING_COMMAND = "a MiniCluster without a command (RESTful API) is not supported yet"
 

@@ -4,6 +4,7 @@ A MiniCluster's specification can be edited at any time, also into one that cann
 so its end, its files and the sizes of its next admission are still those of the first specification.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +18,10 @@ MADE_FROM = "flux-framework.org/made-from"
 FREE = ("ttlSecondsAfterFinished",)
 
 
+# The one secret that a specification may hold: {"flux": {"curveCert": TEXT}}. Who may read Jobs may not read Secrets.
+_FLUX, _CERTIFICATE = "flux", "curveCert"
+
+
 def annotation(obj: Object) -> str:
     """What to write on the Job that is made from a MiniCluster."""
     return json.dumps({"generation": obj["metadata"].get("generation", 0), "spec": _kept(obj["spec"])}, sort_keys=True)
@@ -28,7 +33,8 @@ def specification(obj: Object, job: Object | None) -> dict[str, Any]:
     made_from = _read(job)
     if made_from is None:
         return spec
-    return {**made_from["spec"], **{key: spec[key] for key in FREE if key in spec}}
+    kept = {**made_from["spec"], **{key: spec[key] for key in FREE if key in spec}}
+    return _with_certificate(kept, (spec.get(_FLUX) or {}).get(_CERTIFICATE, ""))
 
 
 def is_changed(obj: Object, job: Object) -> bool:
@@ -43,7 +49,24 @@ def is_changed(obj: Object, job: Object) -> bool:
 
 
 def _kept(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in spec.items() if key not in FREE}
+    kept = {key: value for key, value in spec.items() if key not in FREE}
+    if certificate := (kept.get(_FLUX) or {}).get(_CERTIFICATE):
+        kept[_FLUX] = {**kept[_FLUX], _CERTIFICATE: _digest(certificate)}
+    return kept
+
+
+def _with_certificate(kept: dict[str, Any], certificate: str) -> dict[str, Any]:
+    """Put the certificate back in place of its digest; one that was changed is gone, and a new one takes its place."""
+    flux = kept.get(_FLUX) or {}
+    if not flux.get(_CERTIFICATE):
+        return kept
+    without = {key: value for key, value in flux.items() if key != _CERTIFICATE}
+    same = _digest(certificate) == flux[_CERTIFICATE]
+    return {**kept, _FLUX: {**without, _CERTIFICATE: certificate} if same else without}
+
+
+def _digest(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(job: Object | None) -> dict[str, Any] | None:

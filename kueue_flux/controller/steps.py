@@ -36,6 +36,11 @@ KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
 
+CERTIFICATE_EXPOSED = (
+    "everybody who may read this MiniCluster can read the certificate in spec.flux.curveCert, and may join its "
+    "brokers: put it into a Secret and name that in spec.flux.curveCertSecret"
+)
+
 
 @dataclass
 class Turn:
@@ -139,6 +144,8 @@ async def declare(turn: Turn) -> bool:
     facts.job = turn.jobs.get(facts.mc.namespace, facts.mc.name)
     queue = f"for queue {facts.queue}" if facts.queue else "without a queue"
     turn.events.append(("Normal", "Created", f"created suspended Job {facts.mc.name} {queue}"))
+    if facts.mc.spec.flux.curve_cert:
+        turn.events.append(("Warning", "CertificateExposed", CERTIFICATE_EXPOSED))
     return True
 
 

@@ -1,13 +1,16 @@
-"""The CURVE certificate that brokers share: made in process, so that no pod has to run `flux keygen` first.
+"""The CURVE certificate that brokers share: made in process, so that no pod has to run `flux keygen` first, or given.
 
 The whole of it is a secret. It is kept where neither repr, str, a traceback nor a log record shows it.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import zmq
+
+from kueue_flux.api import certificate
 
 # what flux-core's reader lets pass in a metadata value (src/common/libzmqutil/cert.c); with anything else in it
 # the text is no certificate
@@ -58,6 +61,29 @@ def new_certificate(hostname: str, *, now: datetime, userid: int = 0) -> Certifi
         "keygen.userid": str(userid),
         "keygen.zmq-version": zmq.zmq_version(),
     }
+    return Certificate(hostname=hostname, public_key=public, _text=_text(metadata, public, secret))
+
+
+def given_certificate(text: str, hostname: str) -> Certificate:
+    """Take over a certificate that somebody else has made.
+
+    Args:
+        text: The certificate, as `flux keygen` writes it.
+        hostname: Name for it where it has none: without one the peers do not connect.
+
+    Raises:
+        CertificateError: It is none that Flux would take.
+    """
+    given = certificate.read(text)
+    metadata = {"name": hostname, "keygen.hostname": hostname} | given.metadata
+    return Certificate(
+        hostname=metadata["keygen.hostname"],
+        public_key=given.public_key,
+        _text=_text(metadata, given.public_key, given.secret_key),
+    )
+
+
+def _text(metadata: Mapping[str, str], public: str, secret: str) -> str:
     lines = [
         "#  ZeroMQ CURVE **Secret** Certificate",
         "#  DO NOT DISTRIBUTE",
@@ -68,4 +94,4 @@ def new_certificate(hostname: str, *, now: datetime, userid: int = 0) -> Certifi
         f'    public-key = "{public}"',
         f'    secret-key = "{secret}"',
     ]
-    return Certificate(hostname=hostname, public_key=public, _text="\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ each pod, and keeps Flux to the quota rather than to the node's whole hardware.
 from collections.abc import Sequence
 from typing import Any
 
-from kueue_flux.flux import hostlist
+from kueue_flux.api import hostlist
 
 
 def resource_set(hosts: Sequence[str], cores: int) -> dict[str, Any]:

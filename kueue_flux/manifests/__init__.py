@@ -24,5 +24,8 @@ def before_admission(mc: MiniCluster) -> list[dict[str, Any]]:
 def after_admission(
     mc: MiniCluster, admission: Admission, *, now: datetime, cluster_domain: str = "cluster.local"
 ) -> list[dict[str, Any]]:
-    """What its admitted pods need to boot Flux: ConfigMap, certificate Secret."""
-    return [config_map(mc, admission, cluster_domain), certificate_secret(mc, admission, now)]
+    """What its admitted pods need to boot Flux: ConfigMap, and the certificate Secret unless the user has made it."""
+    configuration = config_map(mc, admission, cluster_domain)
+    if mc.spec.flux.curve_cert_secret:
+        return [configuration]
+    return [configuration, certificate_secret(mc, admission, now)]

@@ -9,6 +9,8 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MINICLUSTER = "flux-framework.org/minicluster"
 MINICLUSTER_UID = "flux-framework.org/minicluster-uid"
 ADMISSION = "flux-framework.org/admission"
+# The Job controller's, on each pod of an Indexed Job.
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 API_VERSION = "flux-framework.org/v1alpha2"
 KIND = "MiniCluster"

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from kueue_flux.api import broker_config
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.flux.broker import BrokerConfig, broker_toml
@@ -21,14 +22,17 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         admission: Its `size` is the number of brokers, which partial admission may have made smaller.
         cluster_domain: The cluster's DNS domain.
     """
-    hosts = [f"{mc.name}-{index}" for index in range(admission.size)]
+    hosts = mc.hosts(admission.size, cluster_domain)
     meta = metadata(mc, config_map_name(mc.name))
     meta["labels"][ADMISSION] = admission.id
     broker = BrokerConfig(
         hosts=hosts,
-        domain=f"{mc.headless_name}.{mc.namespace}.svc.{cluster_domain}",
+        # full names say themselves where they are found
+        domain="" if mc.spec.network.set_hostname_as_fqdn else mc.domain(cluster_domain),
         connect_timeout=mc.spec.flux.connect_timeout or None,
         topology=mc.spec.flux.topology or None,
+        queue_policy=mc.spec.flux.scheduler.queue_policy or None,
+        sched_simple=mc.spec.flux.scheduler.simple,
         allow_root_owner=runs_as_root(mc),
     )
     return {
@@ -36,7 +40,7 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         "kind": "ConfigMap",
         "metadata": meta,
         "data": {
-            layout.BROKER_FILE: broker_toml(broker),
+            layout.BROKER_FILE: broker_toml(broker, broker_config.read(mc.spec.flux.broker_config)),
             layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank)),
             layout.SIZE_FILE: str(admission.size),
             layout.TASKS_FILE: str(admitted_tasks(mc, admission)),

@@ -43,6 +43,7 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         "schedulerName": pod.scheduler_name,
         "runtimeClassName": pod.runtime_class_name,
         "dnsPolicy": pod.dns_policy,
+        "setHostnameAsFQDN": mc.spec.network.set_hostname_as_fqdn,
         "securityContext": pod.security_context,
         "affinity": _affinity(mc),
     }
@@ -107,7 +108,8 @@ def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, An
 def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
     # Each file is named, so that a kubelet does not mount somebody else's object of the name: it waits for ours.
     config = {"name": config_map_name(mc.name), "items": _items([*layout.CONFIG_FILES, *user_files(mc)])}
-    curve = {"secretName": certificate_name(mc.name), "items": _items([layout.CURVE_FILE]), "defaultMode": SECRET_MODE}
+    secret = mc.spec.flux.curve_cert_secret or certificate_name(mc.name)
+    curve = {"secretName": secret, "items": _items([layout.CURVE_FILE]), "defaultMode": SECRET_MODE}
     return [
         {"name": "flux-config", "configMap": config},
         {"name": "flux-curve", "secret": curve},

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
-from kueue_flux.manifests.common import BROKER_PORT, metadata, pod_labels
+from kueue_flux.manifests.common import BROKER_PORT, COMPLETION_INDEX, metadata, pod_labels
 
 
 def service(mc: MiniCluster) -> dict[str, Any]:
@@ -11,6 +11,7 @@ def service(mc: MiniCluster) -> dict[str, Any]:
 
     Brokers look one another up before any pod is ready, hence `publishNotReadyAddresses`.
     """
+    lead = {COMPLETION_INDEX: "0"} if mc.spec.flux.minimal_service else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -18,7 +19,7 @@ def service(mc: MiniCluster) -> dict[str, Any]:
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": pod_labels(mc),
+            "selector": {**pod_labels(mc), **lead},
             "ports": [{"name": "flux-broker", "port": BROKER_PORT, "protocol": "TCP"}],
         },
     }

@@ -46,7 +46,11 @@ def view(mc: MiniCluster) -> View:
         "command": ["/bin/sh", "-c", _copy_script(), "copy-view", source.mount_path],
         "volumeMounts": [{"name": VOLUME, "mountPath": source.mount_path}],
     }
-    optional = {"resources": source.resources, "securityContext": source.security_context}
+    optional = {
+        "workingDir": source.working_dir,
+        "resources": source.resources,
+        "securityContext": source.security_context,
+    }
     copy.update({key: value for key, value in optional.items() if value})
     return View(
         volumes=[{"name": VOLUME, "emptyDir": {}}],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kueue_flux.api.minicluster import API_VERSION, KIND
+from tests.api import certificates
 
 Object = dict[str, Any]
 
@@ -403,6 +404,90 @@ INVALID = [
         minicluster(metadata={"labels": {MAX_EXEC: "1h"}}),
         f"metadata.labels.{MAX_EXEC}",
         "'1h' is not a whole number of seconds",
+        at_apply=False,
+    ),
+    BadInput(
+        "certificate that is none",
+        minicluster({"flux": {"curveCert": "no certificate\n"}}),
+        "spec.flux.curveCert",
+        "is no CURVE certificate: line 1",
+        at_apply=False,
+    ),
+    BadInput(
+        "certificate too long",
+        minicluster({"flux": {"curveCert": "#" * 5000}}),
+        "spec.flux.curveCert",
+        "must have at most 4096 characters",
+    ),
+    BadInput(
+        "certificate twice",
+        minicluster({"flux": {"curveCert": certificates.TEXT, "curveCertSecret": "a"}}),
+        "spec.flux.curveCert",
+        "is in a Secret, and here again",
+    ),
+    BadInput(
+        "certificate's Secret",
+        minicluster({"flux": {"curveCertSecret": "My_Secret"}}),
+        "spec.flux.curveCertSecret",
+        "is not the name of an object",
+    ),
+    BadInput(
+        "broker configuration that is no TOML",
+        minicluster({"flux": {"brokerConfig": "[bootstrap"}}),
+        "spec.flux.brokerConfig",
+        "is not TOML: Expected ']'",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration with other hosts",
+        minicluster({"flux": {"brokerConfig": '[bootstrap]\nhosts = [{host = "a[0-3]"}]'}}),
+        "spec.flux.brokerConfig",
+        "hosts are 'a[0-3]', and the pods' names, by rank, 'flux-sample-[0-3]'",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration with another certificate",
+        minicluster({"flux": {"brokerConfig": '[bootstrap]\ncurve_cert = "/my.cert"'}}),
+        "spec.flux.brokerConfig",
+        "name a Secret with your certificate in spec.flux.curveCertSecret",
+        at_apply=False,
+    ),
+    BadInput(
+        "broker configuration too long",
+        minicluster({"flux": {"brokerConfig": "#" * 70000}}),
+        "spec.flux.brokerConfig",
+        "must have at most 65536 characters",
+    ),
+    BadInput(
+        "no name for whom brokers connect to",
+        minicluster({"flux": {"minimalService": True, "topology": "kary:2"}}),
+        "spec.flux.topology",
+        "minimalService gives only the lead a name",
+    ),
+    BadInput(
+        "no name for whom brokers of one's own tree connect to",
+        minicluster({"flux": {"minimalService": True, "brokerConfig": "[tbon]\ntopo = 'binomial'"}}),
+        "spec.flux.minimalService",
+        "connect to others than the lead",
+        at_apply=False,
+    ),
+    BadInput(
+        "unknown queue policy",
+        minicluster({"flux": {"scheduler": {"queuePolicy": "random"}}}),
+        "spec.flux.scheduler.queuePolicy",
+        "must be one of '', 'fcfs', 'easy', 'hybrid' or 'conservative' (it is 'random')",
+    ),
+    BadInput(
+        "queue policy that sched-simple does not know",
+        minicluster({"flux": {"scheduler": {"queuePolicy": "easy", "simple": True}}}),
+        "spec.flux.scheduler.queuePolicy",
+        "sched-simple starts jobs in turn",
+    ),
+    BadInput(
+        "full host names too long",
+        minicluster({"network": {"setHostnameAsFQDN": True, "headlessName": "f" * 40}}),
+        "spec.network.setHostnameAsFQDN",
+        "longer than 64 characters",
         at_apply=False,
     ),
     BadInput(

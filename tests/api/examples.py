@@ -131,7 +131,10 @@ EXAMPLES = {
         """
   size: 4
   flux:
-    curveCert: "a certificate"
+    curveCert: |
+      curve
+          public-key = "}D{Y3<amLLl*TIt>@b*umPD-nBr#I}[PnV!lZBkW"
+          secret-key = "5khD%TixeW<j<6ssPNG>s<nY1E}5)fyk@TI)g8Xu"
     brokerConfig: |
       [bootstrap]
       default_port = 8050
@@ -139,7 +142,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname}
 """,
         ("hostname",),
-        ("spec.flux.curveCert", "spec.flux.brokerConfig"),
     ),
     "empty directory": Example(
         """
@@ -207,7 +209,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: hostname}
 """,
         ("hostname",),
-        ("spec.flux.minimalService",),
     ),
     "post": Example(
         """

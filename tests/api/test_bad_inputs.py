@@ -23,19 +23,19 @@ def test_it_is_refused(case: BadInput) -> None:
 
 def test_all_problems_are_told_at_once() -> None:
     obj = with_container(batch=True, launcher=True, environment={"KUEUE_FLUX_A": ""})
-    obj["spec"] |= {"minSize": 5, "flux": {"arch": "arm"}}
+    obj["spec"] |= {"minSize": 5, "flux": {"bursting": {"hostlist": "a"}}}
     with pytest.raises(InvalidMiniCluster) as raised:
         MiniCluster.from_object(obj)
     assert {problem.field for problem in raised.value.problems} == {
         "spec.minSize",
-        "spec.flux.arch",
+        "spec.flux.bursting",
         "spec.containers[0].launcher",
         "spec.containers[0].environment.KUEUE_FLUX_A",
     }
 
 
 def test_what_can_never_work_comes_before_what_is_unsupported() -> None:
-    obj = minicluster({"flux": {"arch": "arm"}, "minSize": 9})
+    obj = minicluster({"flux": {"bursting": {"hostlist": "a"}}, "minSize": 9})
     with pytest.raises(InvalidMiniCluster) as raised:
         MiniCluster.from_object(obj)
     assert [problem.reason for problem in raised.value.problems] == ["InvalidSpec", "UnsupportedField"]

@@ -10,7 +10,7 @@ from kueue_flux.api.docs import fields, refusal_of
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
 from kueue_flux.api.schema import structural
-from kueue_flux.api.unsupported import REFUSALS
+from kueue_flux.api.unsupported import NO_EFFECT, REFUSALS
 from tests.api.bad_inputs import Object, minicluster, with_container, with_containers
 
 KUEUE_LABEL = {"kueue.x-k8s.io/queue-name": "a"}
@@ -46,19 +46,14 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.pod.hostIPC": (minicluster({"pod": {"hostIPC": True}}), "spec.pod.hostIPC"),
     "spec.pod.hostPID": (minicluster({"pod": {"hostPID": True}}), "spec.pod.hostPID"),
     "spec.pod.resources": (minicluster({"pod": {"resources": {"cpu": 1}}}), "spec.pod.resources"),
-    "spec.flux.arch": (flux(arch="arm"), "spec.flux.arch"),
-    "spec.flux.minimalService": (flux(minimalService=True), "spec.flux.minimalService"),
-    "spec.flux.disableSocket": (flux(disableSocket=True), "spec.flux.disableSocket"),
     "spec.flux.noWaitSocket": (flux(noWaitSocket=True), "spec.flux.noWaitSocket"),
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
-    "spec.flux.curveCert": (flux(curveCert="a"), "spec.flux.curveCert"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
-    "spec.flux.brokerConfig": (flux(brokerConfig="a"), "spec.flux.brokerConfig"),
-    "spec.flux.scheduler.simple": (flux(scheduler={"simple": True}), "spec.flux.scheduler.simple"),
-    "spec.flux.scheduler.queuePolicy": (flux(scheduler={"queuePolicy": "easy"}), "spec.flux.scheduler.queuePolicy"),
-    "spec.flux.container.workingDir": (flux(container={"workingDir": "/a"}), "spec.flux.container.workingDir"),
-    "spec.flux.container.pythonPath": (flux(container={"pythonPath": "/a"}), "spec.flux.container.pythonPath"),
+    "spec.flux.container.pythonPath": (
+        flux(container={"pythonPath": "/a", "disable": True}),
+        "spec.flux.container.pythonPath",
+    ),
 }
 
 ACTED_ON = {
@@ -69,12 +64,16 @@ ACTED_ON = {
     ),
     "spec.containers[].commands": "prefix script init pre post workerPre brokerPre",
     "spec.containers[].secrets{}": "name key",
-    "spec.flux": "optionFlags connectTimeout logLevel environment topology submitCommand wrap",
-    "spec.flux.container": (
-        "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext"
+    "spec.flux": (
+        "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
+        "curveCert curveCertSecret brokerConfig minimalService"
     ),
+    "spec.flux.container": (
+        "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext workingDir"
+    ),
+    "spec.flux.scheduler": "simple queuePolicy",
     "spec.logging": "quiet debug strict zeromq timed",
-    "spec.network": "headlessName disableAffinity",
+    "spec.network": "headlessName disableAffinity setHostnameAsFQDN",
     "spec.pod": (
         "annotations labels nodeSelector nodeAffinity tolerations serviceAccountName automountServiceAccountToken "
         "schedulerName runtimeClassName securityContext dnsPolicy"
@@ -104,7 +103,7 @@ def test_what_is_not_acted_on_is_refused(row: str) -> None:
 def test_every_field_is_either_acted_on_or_refused() -> None:
     acted_on = {
         row.path for row in fields(structural(MiniCluster)["properties"]["spec"], "spec") if not refusal_of(row.path)
-    }
+    } - set(NO_EFFECT)
     expected = {f"{path}.{name}" for path, names in ACTED_ON.items() for name in names.split()}
     assert acted_on == expected | {"spec.containers"}
 
@@ -115,6 +114,8 @@ def test_every_field_is_either_acted_on_or_refused() -> None:
         minicluster({"maxSize": 4}),
         minicluster({"pod": {"restartPolicy": "Never"}}),
         flux(scheduler={"queuePolicy": "fcfs"}),
+        flux(arch="arm64", disableSocket=True),
+        flux(container={"pythonPath": "/a", "workingDir": "/b"}),
         minicluster({"interactive": False, "cleanup": False, "services": []}),
         with_container(runFlux=False),
         with_container(commands={"pre": ""}, volumes={}, ports=[]),

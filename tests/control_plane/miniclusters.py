@@ -10,8 +10,8 @@ from typing import Any
 
 import zmq.auth
 
+from kueue_flux.api import hostlist
 from kueue_flux.devcluster.kubernetes_api import Manifest
-from kueue_flux.flux import hostlist
 from tests.control_plane.kit import QUEUE, QUEUE_LABEL, Namespace, condition
 
 PATIENCE = 60.0

@@ -4,6 +4,7 @@ import pytest
 
 from kueue_flux.controller.accepted import MADE_FROM, annotation, is_changed, specification
 from kueue_flux.runtime.resource import Object
+from tests.api.certificates import SECRET, TEXT
 
 SPEC = {"size": 2, "containers": [{"image": "i"}], "ttlSecondsAfterFinished": 5}
 
@@ -50,3 +51,36 @@ def test_without_a_readable_annotation_the_minicluster_itself_counts(text: str |
 
 def test_without_a_job_the_minicluster_itself_counts():
     assert specification(minicluster(2, size=3), None)["size"] == 3
+
+
+def with_certificate(text: str | None, generation: int = 2, **flux: Any) -> Object:
+    return minicluster(generation, flux={**flux, **({} if text is None else {"curveCert": text})})
+
+
+CERTIFIED = annotation(with_certificate(TEXT, 1, logLevel=3))
+
+
+def test_the_job_is_not_told_the_certificate():
+    assert SECRET not in CERTIFIED
+    assert "curveCert" in CERTIFIED
+
+
+@pytest.mark.parametrize(
+    ("now", "changed", "certificate"),
+    [
+        (with_certificate(TEXT, logLevel=3), False, TEXT),
+        (with_certificate(TEXT, logLevel=4), True, TEXT),
+        (with_certificate("no certificate", logLevel=3), True, None),  # the first one is lost, and a new one is made
+        (with_certificate(None, logLevel=3), True, None),
+        (minicluster(2, flux=None), True, None),
+    ],
+)
+def test_a_certificate_is_found_again_as_long_as_it_is_the_same(now: Object, changed: bool, certificate: str | None):
+    assert is_changed(now, job(CERTIFIED)) is changed
+    kept = specification(now, job(CERTIFIED))["flux"]
+    assert (kept["logLevel"], kept.get("curveCert")) == (3, certificate)
+
+
+def test_a_certificate_that_is_added_later_does_not_count():
+    assert specification(with_certificate(TEXT), job(MADE)) == SPEC
+    assert is_changed(with_certificate(TEXT), job(MADE))

@@ -21,6 +21,7 @@ from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.metrics import REGISTRY
 from kueue_flux.runtime.resource import Object, Resource
 from tests import builders
+from tests.api import certificates
 from tests.builders import NAME, NAMESPACE, QUEUE, MiniClusterBuilder, minicluster
 from tests.controller.fake_api import copied, own_up
 from tests.controller.world import Adapter, Life, World
@@ -280,6 +281,27 @@ async def test_no_secret_is_told_to_anyone(world: World, life: Life) -> None:
     assert life.adapter
     everything = [obj for obj in world.api.objects.values() if obj["kind"] != "Secret"]
     assert key not in json.dumps(everything) + repr(life.adapter.told)
+
+
+async def test_a_certificate_in_the_specification_is_warned_of_once_and_goes_into_the_secret_only(
+    world: World, life: Life
+) -> None:
+    await run_until(life, world.make_workload, world.admit, mc=queued().flux(curveCert=certificates.TEXT))
+    assert f'"{certificates.SECRET}"' in (world.certificate() or "")
+    assert life.adapter
+    assert [reason for _, reason, _ in life.adapter.told].count("CertificateExposed") == 1
+    others = [obj for obj in world.api.objects.values() if obj["kind"] not in ("Secret", "MiniCluster")]
+    told = json.dumps(others) + repr(life.adapter.told) + json.dumps(world.status)
+    assert certificates.SECRET not in told
+
+
+async def test_a_secret_with_the_certificate_is_the_users_and_left_alone(world: World, life: Life) -> None:
+    world.api.create(SECRETS, foreign(SECRETS, name="theirs"))
+    await run_until(life, world.make_workload, world.admit, mc=queued().flux(curveCertSecret="theirs"))
+    assert world.reasons()["Injected"] == "True FilesWritten"
+    await life.stage(world.evict)
+    assert world.reasons()["Injected"] == "False Withdrawn"
+    assert [secret["metadata"]["name"] for secret in world.api.all(SECRETS)] == ["theirs"]
 
 
 # -- eviction

@@ -48,6 +48,8 @@ def test_the_whole_of_a_usual_one():
         ({"heartbeat_timeout": None}, "heartbeat", None),
         ({"queue_policy": "easy"}, "sched-fluxion-qmanager.queue-policy", "easy"),
         ({"queue_policy": None}, "sched-fluxion-qmanager", None),
+        ({"sched_simple": True}, "modules.alternatives", {"sched": "sched-simple", "feasibility": "sched-simple"}),
+        ({"sched_simple": False}, "modules", None),
     ],
     ids=str,
 )
@@ -124,3 +126,125 @@ def test_a_wildcard_interface():
 
 def test_the_default_port_is_flux_documentation_s():
     assert broker.DEFAULT_PORT == 8050
+
+
+# -- a configuration of the user's
+
+GIVEN = """
+title = "mine"
+[exec]
+barrier-timeout = "10m"
+[access]
+allow-guest-user = true
+allow-root-owner = false
+[resource]
+path = "/mnt/flux/view/etc/flux/system/R"
+exclude = "0"
+[bootstrap]
+curve_cert = "/mnt/flux/view/curve/curve.cert"
+default_port = 9000
+default_connect = "tcp://%h.flux-service.default.svc.cluster.local:%p"
+hosts = [{ host = "mc-0", bind = "tcp://eth0:9001", connect = "tcp://mc-0.flux-service.other.svc:9001" },
+         { host = "mc-[1-3]" }]
+"""
+
+
+def merged(text, **fields):
+    config = BrokerConfig(**{"hosts": HOSTS, "domain": DOMAIN, "allow_root_owner": True, **fields})
+    return tomllib.loads(broker_toml(config, tomllib.loads(text)))
+
+
+def test_the_whole_of_a_given_one():
+    assert merged(GIVEN) == {
+        "title": "mine",
+        "exec": {"barrier-timeout": "10m"},
+        "access": {"allow-guest-user": True, "allow-root-owner": False},
+        "resource": {"path": layout.RESOURCES, "exclude": "0", "noverify": True},
+        "bootstrap": {
+            "curve_cert": layout.CURVE_COPY,
+            "default_port": 9000,
+            "default_bind": "tcp://eth0:%p",
+            "default_connect": f"tcp://%h.{DOMAIN}:%p",
+            "hosts": [
+                {"host": "mc-0", "bind": "tcp://eth0:9001", "connect": f"tcp://mc-0.{DOMAIN}:9001"},
+                {"host": "mc-[1-3]"},
+            ],
+        },
+        "tbon": {"connect_timeout": "2s"},
+        "heartbeat": {"timeout": "1m"},
+    }
+
+
+@pytest.mark.parametrize("text", ["", "# nothing", "[bootstrap]", "[bootstrap]\nhosts = []"])
+def test_what_a_given_one_leaves_out_is_filled_in(text):
+    assert merged(text) == parsed(allow_root_owner=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "table", "value"),
+    [
+        ("[tbon]\ntopo = 'binomial'", {}, "tbon.topo", "binomial"),
+        ("[tbon]\ntopo = 'binomial'", {}, "tbon.connect_timeout", "2s"),
+        ("[tbon]\nconnect_timeout = '9s'", {}, "tbon.connect_timeout", "9s"),
+        ("[exec]", {"topology": "kary:2"}, "tbon.topo", "kary:2"),
+        ("[heartbeat]\ntimeout = '9m'", {}, "heartbeat.timeout", "9m"),
+        ("[resource]\nnoverify = false", {}, "resource.noverify", False),
+        ("[[resource.config]]\nhosts = 'mc-[0-3]'", {}, "resource.path", None),
+        ("[[resource.config]]\nhosts = 'mc-[0-3]'", {}, "resource.config", [{"hosts": "mc-[0-3]"}]),
+        ("[resource]\nrediscover = true", {"resources_path": None}, "resource", {"rediscover": True}),
+        ("[bootstrap]\ndefault_bind = 'tcp://*:%p'", {}, "bootstrap.default_bind", "tcp://*:%p"),
+    ],
+)
+def test_what_a_given_one_says_goes_first(text, fields, table, value):
+    found = merged(text, **fields)
+    for key in table.split("."):
+        found = (found or {}).get(key)
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("tcp://%h:%p", f"tcp://%h.{DOMAIN}:%p"),
+        ("tcp://%h.any.svc:8050", f"tcp://%h.{DOMAIN}:8050"),
+        ("tcp://mc-2.any.svc:%p", f"tcp://mc-2.{DOMAIN}:%p"),
+        ("tcp://mc-2:%p", f"tcp://mc-2.{DOMAIN}:%p"),
+        ("tcp://10.0.0.1:8050", "tcp://10.0.0.1:8050"),
+        ("tcp://[fe80::1]:8050", "tcp://[fe80::1]:8050"),
+        ("tcp://gateway.example.org:%p", "tcp://gateway.example.org:%p"),
+        ("tcp://mc-20.any.svc:%p", "tcp://mc-20.any.svc:%p"),
+    ],
+)
+def test_hosts_are_reached_in_the_domain_in_which_they_are(given, written):
+    assert merged(f"[bootstrap]\ndefault_connect = '{given}'")["bootstrap"]["default_connect"] == written
+
+
+@pytest.mark.parametrize(
+    ("admitted", "hosts"),
+    [
+        (4, [{"host": "mc-[0-3]"}, {"host": "mc-1", "parent": "mc-0"}, {"host": "mc-[2-3]", "parent": "mc-1"}]),
+        (3, [{"host": "mc-[0-2]"}, {"host": "mc-1", "parent": "mc-0"}, {"host": "mc-2", "parent": "mc-1"}]),
+        (2, [{"host": "mc-[0-1]"}, {"host": "mc-1", "parent": "mc-0"}]),
+        (1, [{"host": "mc-0"}]),
+    ],
+)
+def test_hosts_that_were_not_admitted_are_left_out(admitted, hosts):
+    text = """[bootstrap]
+        hosts = [{host = "mc-[0-3]"}, {host = "mc-1", parent = "mc-0"}, {host = "mc-[2-3]", parent = "mc-1"}]"""
+    assert merged(text, hosts=HOSTS[:admitted])["bootstrap"]["hosts"] == hosts
+
+
+def test_a_parent_that_was_not_admitted_is_left_out():
+    text = '[bootstrap]\nhosts = [{host = "mc-[0-3]"}, {host = "mc-1", parent = "mc-3", bind = "tcp://*:1"}]'
+    assert merged(text, hosts=HOSTS[:2])["bootstrap"]["hosts"] == [
+        {"host": "mc-[0-1]"},
+        {"host": "mc-1", "bind": "tcp://*:1"},
+    ]
+
+
+def test_given_hosts_with_full_names():
+    full = [f"{host}.{DOMAIN}" for host in HOSTS]
+    text = '[bootstrap]\nhosts = [{host = "mc-[0-3].any.domain", connect = "tcp://mc-0.any.domain:1"}]'
+    bootstrap = merged(text, hosts=full, domain="")["bootstrap"]
+    assert bootstrap["hosts"] == [{"host": f"mc-[0-3].{DOMAIN}", "connect": f"tcp://mc-0.{DOMAIN}:1"}]
+    assert bootstrap["default_connect"] == "tcp://%h:%p"

@@ -8,7 +8,8 @@ from datetime import datetime
 import pytest
 import zmq
 
-from kueue_flux.flux.certificate import new_certificate
+from kueue_flux.flux.certificate import given_certificate, new_certificate
+from tests.api.certificates import PUBLIC, SECRET, TEXT, curve
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890)
 
@@ -85,3 +86,21 @@ def test_copies_are_still_certificates():
 def test_a_hostname_that_flux_would_not_read_back_is_refused(hostname):
     with pytest.raises(ValueError, match="host name"):
         new_certificate(hostname, now=NOW)
+
+
+def test_a_given_certificate_is_taken_over():
+    certificate = given_certificate(TEXT, "mc-0")
+    found = sections(certificate.reveal())
+    assert found["curve"] == {"public-key": PUBLIC, "secret-key": SECRET}
+    assert found["metadata"] == {"name": "flux-cert-generator", "keygen.hostname": "flux-sample-0"}
+    assert (certificate.hostname, certificate.public_key) == ("flux-sample-0", PUBLIC)
+
+
+def test_a_given_certificate_without_a_host_name_gets_one():
+    certificate = given_certificate(curve(), "mc-0")
+    assert sections(certificate.reveal())["metadata"] == {"name": "mc-0", "keygen.hostname": "mc-0"}
+
+
+def test_a_given_certificate_does_not_show():
+    certificate = given_certificate(TEXT, "mc-0")
+    assert SECRET not in repr(certificate) + str(certificate)

@@ -9,8 +9,9 @@ import pytest
 
 from kueue_flux.api.mode import Mode
 from kueue_flux.flux import layout, script
-from kueue_flux.flux.certificate import new_certificate
+from kueue_flux.flux.certificate import given_certificate, new_certificate
 from kueue_flux.flux.termination import Reason, Termination
+from tests.api import certificates
 from tests.flux.instance import PATIENCE
 from tests.flux.test_certificate import sections
 
@@ -78,6 +79,25 @@ def test_a_broker_with_another_certificate_is_not_let_in(boot):
         for rank in (0, 1, 2):
             instance.signal(rank)
         assert instance.wait() == [143, 143, 143]
+
+
+@pytest.mark.parametrize("text", [certificates.TEXT, certificates.curve()], ids=["whole", "keys alone"])
+def test_brokers_join_by_a_given_certificate(boot, text):
+    with boot("--", "flux", "getattr", "rank", size=2, first=[]) as instance:
+        instance.deliver(given_certificate(text, "mc-0"))
+        instance.start()
+        assert ended(instance) == [0, 0]
+        assert sorted(instance.stdout().split()) == ["0", "1"]
+
+
+def test_a_secret_without_a_certificate_is_told_in_quiet_mode_too(boot):
+    with boot("--", "true", size=1, first=[], env=QUIET) as instance:
+        instance.certificate.unlink()
+        instance.certificate.write_text("no certificate")
+        instance.start()
+        assert ended(instance) == [1]
+        assert instance.termination() == Termination(1, Reason.FLUX_FAILED)
+        assert "is no CURVE certificate" in instance.stderr()
 
 
 @pytest.mark.parametrize(

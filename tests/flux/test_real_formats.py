@@ -6,12 +6,12 @@ from datetime import datetime
 
 import pytest
 
-from kueue_flux.flux import hostlist
+from kueue_flux.api import hostlist
 from kueue_flux.flux.broker import BrokerConfig, broker_toml
 from kueue_flux.flux.certificate import new_certificate
 from kueue_flux.flux.resource_set import resource_set
+from tests.api.test_hostlist import DECODED, ENCODED, random_hosts
 from tests.flux.test_certificate import sections
-from tests.flux.test_hostlist import DECODED, ENCODED, random_hosts
 
 pytestmark = pytest.mark.real_flux
 

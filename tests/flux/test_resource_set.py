@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kueue_flux.flux import hostlist
+from kueue_flux.api import hostlist
 from kueue_flux.flux.resource_set import resource_set
 
 

@@ -10,9 +10,10 @@ import pytest
 from kueue_flux.flux.certificate import new_certificate
 from kueue_flux.flux.script import scripts
 from kueue_flux.kueue.workload import Admission
-from kueue_flux.manifests import after_admission
+from kueue_flux.manifests import after_admission, before_admission
 from kueue_flux.manifests.certificate import certificate_secret
 from kueue_flux.manifests.config_map import config_map
+from tests.api import certificates
 from tests.builders import MiniClusterBuilder, minicluster
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -154,6 +155,35 @@ def test_the_domain_is_the_services() -> None:
     assert tomllib.loads(data["broker.toml"])["bootstrap"]["default_connect"] == "tcp://%h.net.team.svc.example.org:%p"
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "table", "value"),
+    [
+        ({}, "sched-fluxion-qmanager", None),
+        ({"queuePolicy": "easy"}, "sched-fluxion-qmanager", {"queue-policy": "easy"}),
+        ({"simple": True}, "modules", {"alternatives": {"sched": "sched-simple", "feasibility": "sched-simple"}}),
+    ],
+)
+def test_the_scheduler(scheduler: dict[str, Any], table: str, value: object) -> None:
+    assert broker(minicluster().flux(scheduler=scheduler)).get(table) == value
+
+
+def test_a_broker_configuration_of_the_users_is_completed() -> None:
+    text = '[exec]\nbarrier-timeout = "9m"\n[bootstrap]\nhosts = [{host = "hello-[0-3]", bind = "tcp://*:%p"}]\n'
+    found = broker(minicluster().flux(brokerConfig=text, topology="kary:2"), 3)
+    assert found["exec"] == {"barrier-timeout": "9m"}
+    assert found["bootstrap"]["hosts"] == [{"host": "hello-[0-2]", "bind": "tcp://*:%p"}]
+    assert found["bootstrap"]["default_connect"] == "tcp://%h.hello.team.svc.cluster.local:%p"
+    assert found["tbon"] == {"connect_timeout": "5s", "topo": "kary:2"}
+
+
+def test_flux_knows_hosts_by_full_names_where_they_have_these() -> None:
+    mc = minicluster().network(setHostnameAsFQDN=True, headlessName="net")
+    assert broker(mc)["bootstrap"]["hosts"] == [{"host": "hello-[0-3].net.team.svc.cluster.local"}]
+    assert broker(mc)["bootstrap"]["default_connect"] == "tcp://%h:%p"
+    nodes = json.loads(files(mc)["R.json"])["execution"]["nodelist"]
+    assert nodes == ["hello-[0-3].net.team.svc.cluster.local"]
+
+
 def test_the_whole_secret() -> None:
     built = certificate_secret(minicluster().build(), Admission("a1", 4), NOW)
     text = built.pop("stringData")["curve.cert"]
@@ -179,6 +209,21 @@ def test_the_key_is_in_the_secret_and_nowhere_else() -> None:
     certificate = new_certificate("hello-0", now=NOW)
     hidden = certificate.reveal().split('secret-key = "')[1][:40]
     assert hidden not in repr(certificate) + str(certificate) + f"{certificate}"
+
+
+def test_a_certificate_of_the_users_is_the_same_at_each_admission() -> None:
+    mc = minicluster().flux(curveCert=certificates.TEXT).build()
+    texts = {certificate_secret(mc, Admission(a, 4), NOW)["stringData"]["curve.cert"] for a in ("a1", "a2")}
+    assert len(texts) == 1
+    assert f'secret-key = "{certificates.SECRET}"' in texts.pop()
+    assert certificates.SECRET not in json.dumps(before_admission(mc))
+    assert certificates.SECRET not in json.dumps(config_map(mc, Admission("a1", 4)))
+
+
+def test_a_secret_of_the_users_takes_the_place_of_ours() -> None:
+    mc = minicluster().flux(curveCertSecret="theirs").build()
+    (only,) = after_admission(mc, Admission("a1", 4), now=NOW)
+    assert only["kind"] == "ConfigMap"
 
 
 def test_the_files_are_what_the_pods_mount() -> None:

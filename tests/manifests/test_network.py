@@ -17,6 +17,11 @@ def test_the_service_is_headless_and_answers_before_pods_are_ready() -> None:
     }
 
 
+def test_a_minimal_service_is_the_lead_s() -> None:
+    mc = minicluster().flux(minimalService=True).build()
+    assert service(mc)["spec"]["selector"] == {**pod_labels(mc), "batch.kubernetes.io/job-completion-index": "0"}
+
+
 def test_the_service_is_the_pods_subdomain() -> None:
     for mc in (minicluster().build(), minicluster().network(headlessName="net").build()):
         assert service(mc)["metadata"]["name"] == pod_template(mc)["spec"]["subdomain"] == mc.headless_name

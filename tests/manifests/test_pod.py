@@ -241,3 +241,14 @@ def test_the_view_is_a_setting_of_the_start_script() -> None:
 def test_the_containers_name_is_the_users_where_there_is_one() -> None:
     assert flux_container_name(minicluster().build()) == "flux"
     assert flux_container_name(minicluster().container(name="app").build()) == "app"
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_host_names_are_full_where_that_is_asked_for(full: bool) -> None:
+    assert spec(minicluster().network(setHostnameAsFQDN=full)).get("setHostnameAsFQDN", False) is full
+
+
+def test_a_certificate_of_the_users_own_secret_is_mounted() -> None:
+    (curve,) = [v for v in spec(minicluster().flux(curveCertSecret="theirs"))["volumes"] if v["name"] == "flux-curve"]
+    items = [{"key": "curve.cert", "path": "curve.cert"}]
+    assert curve["secret"] == {"secretName": "theirs", "items": items, "defaultMode": 0o444}

@@ -42,6 +42,7 @@ def test_the_copying_container_as_the_user_wants_it() -> None:
         pullAlways=True,
         resources=limits,
         securityContext={"runAsUser": 7},
+        workingDir="/work",
     )
     (copy,) = view(mc.build()).init_containers
     assert copy.pop("command")[3:] == ["copy-view", "/flux"]
@@ -50,6 +51,7 @@ def test_the_copying_container_as_the_user_wants_it() -> None:
         "image": "view:2",
         "imagePullPolicy": "Always",
         "volumeMounts": [{"name": "flux-view", "mountPath": "/flux"}],
+        "workingDir": "/work",
         "resources": limits,
         "securityContext": {"runAsUser": 7},
     }

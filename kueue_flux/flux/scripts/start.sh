@@ -53,6 +53,13 @@ prepare() {
         complain "cannot copy the certificate from $curve to $rundir"
         finish 1 FluxFailed
     fi
+    case $(cat "$rundir/curve.cert") in
+        *public-key*=*secret-key*=*) ;;
+        *)
+            complain 'curve.cert in the Secret is no CURVE certificate: put there what "flux keygen curve.cert" writes'
+            finish 1 FluxFailed
+            ;;
+    esac
     ln -sf "$socket" "$rundir/local" # where a person looks for it
     # R counts what was admitted, it does not say which CPUs and GPUs of the node these are. Binding by it would put
     # the tasks of all pods of a node on its first CPUs, and hide every GPU; `flux run -o` can still ask for it.

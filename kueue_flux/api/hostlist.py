@@ -1,4 +1,4 @@
-"""Host lists as Flux writes them (RFC 29), so that a thousand hosts are one line of configuration.
+"""Host lists as Flux and its users write them (RFC 29), so that a thousand hosts are one line of configuration.
 
 A list is comma-separated expressions `prefix[ids]suffix`, where ids are numbers and ranges:
 `mc-[0-2,7],login`. Order and repetition are kept. Where Flux and the RFC differ (zero padding inside one bracket),
@@ -12,7 +12,8 @@ MAX_HOSTS = 1 << 20
 """Most hosts that one range may hold: Flux refuses larger ones."""
 
 _HOST = re.compile(r"[!-+\--Z\\^-~]+")  # printable ASCII, no blank, comma or square bracket (RFC 29)
-_TRAILING_DIGITS = re.compile(r"[0-9]*\Z")
+# the number by which hosts of one kind differ: the last characters of the name, else those of its first label
+_NUMBERED = (re.compile(r"(.*?)([0-9]+)()"), re.compile(r"([^.]*?)([0-9]+)(\..*)"))
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _MAX_DIGITS = 18  # Flux keeps a host's number in 64 bits and drops the host silently when it does not fit
 
@@ -25,7 +26,7 @@ def encode(hosts: Iterable[str]) -> str:
 
     Returns:
         The host list, empty for no hosts. Names that differ in a trailing number share one bracket where they
-        follow each other: `mc-0, mc-1, mc-2` is `mc-[0-2]`.
+        follow each other: `mc-0, mc-1, mc-2` is `mc-[0-2]`, and with a domain `mc-[0-2].example.org`.
 
     Raises:
         ValueError: A name is empty, holds a character that a host list cannot carry, or ends in a number of
@@ -55,15 +56,16 @@ def decode(text: str) -> list[str]:
 
 
 class _Group:
-    """Hosts with one prefix whose numbers can stand in one bracket: all padded alike."""
+    """Hosts with one prefix and suffix whose numbers can stand in one bracket: all padded alike."""
 
-    def __init__(self, prefix: str, digits: str) -> None:
-        self.prefix = prefix
+    def __init__(self, prefix: str, digits: str, suffix: str) -> None:
+        self.prefix, self.suffix = prefix, suffix
         self.pad = len(digits) if digits.startswith("0") else 0
         self.ranges = [[int(digits), int(digits)]]
 
-    def takes(self, prefix: str, digits: str) -> bool:
-        return prefix == self.prefix and bool(digits) and f"{int(digits):0{self.pad}d}" == digits
+    def takes(self, prefix: str, digits: str, suffix: str) -> bool:
+        alike = (prefix, suffix) == (self.prefix, self.suffix)
+        return alike and bool(digits) and f"{int(digits):0{self.pad}d}" == digits
 
     def add(self, number: int) -> None:
         if number == self.ranges[-1][1] + 1:
@@ -74,8 +76,8 @@ class _Group:
     def __str__(self) -> str:
         first, last = self.ranges[0]
         if len(self.ranges) == 1 and first == last:
-            return f"{self.prefix}{first:0{self.pad}d}"
-        return f"{self.prefix}[{','.join(self._range(*r) for r in self.ranges)}]"
+            return f"{self.prefix}{first:0{self.pad}d}{self.suffix}"
+        return f"{self.prefix}[{','.join(self._range(*r) for r in self.ranges)}]{self.suffix}"
 
     def _range(self, low: int, high: int) -> str:
         return f"{low:0{self.pad}d}" if low == high else f"{low:0{self.pad}d}-{high:0{self.pad}d}"
@@ -84,26 +86,27 @@ class _Group:
 def _expressions(hosts: Iterable[str]) -> Iterator[str]:
     group: _Group | None = None
     for host in hosts:
-        prefix, digits = _parse_host(host)
-        if group and group.takes(prefix, digits):
+        prefix, digits, suffix = _parse_host(host)
+        if group and group.takes(prefix, digits, suffix):
             group.add(int(digits))
             continue
         if group:
             yield str(group)
-        group = _Group(prefix, digits) if digits else None
+        group = _Group(prefix, digits, suffix) if digits else None
         if group is None:
             yield host
     if group:
         yield str(group)
 
 
-def _parse_host(host: str) -> tuple[str, str]:
+def _parse_host(host: str) -> tuple[str, str, str]:
     if not _HOST.fullmatch(host):
         raise ValueError(f"{host!r} is no host name: printable ASCII without blanks, commas, square brackets")
-    digits = _TRAILING_DIGITS.search(host).group()  # type: ignore[union-attr]  # always matches
+    found = next((match for pattern in _NUMBERED if (match := pattern.fullmatch(host))), None)
+    prefix, digits, suffix = found.groups() if found else (host, "", "")
     if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"{host!r} ends in a number of more than {_MAX_DIGITS} digits")
-    return host[: len(host) - len(digits)], digits
+        raise ValueError(f"{host!r} has a number of more than {_MAX_DIGITS} digits")
+    return prefix, digits, suffix
 
 
 def _split(text: str) -> Iterator[str]:

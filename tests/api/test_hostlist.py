@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from kueue_flux.flux import hostlist
+from kueue_flux.api import hostlist
 
 # hosts and the one text that encode writes for them
 ENCODED = [
@@ -29,6 +29,10 @@ ENCODED = [
     (["n1x", "n2x"], "n1x,n2x"),
     (["0", "1", "2"], "[0-2]"),
     (["10.0.0.1", "10.0.0.2"], "10.0.0.[1-2]"),
+    (["mc-0.net.svc", "mc-1.net.svc", "mc-2.net.svc"], "mc-[0-2].net.svc"),
+    (["mc-0.net", "mc-1.svc", "mc-2"], "mc-0.net,mc-1.svc,mc-2"),
+    (["mc.net", "mc.n7", "mc.n8"], "mc.net,mc.n[7-8]"),
+    (["n09.x", "n10.x"], "n[09-10].x"),
 ]
 
 # texts that decode reads though encode would not write them; the first ones are RFC 29's test vectors
