@@ -244,6 +244,11 @@ class PodBuilder(Builder):
     def unscheduled(self, message: str = "0/3 nodes are available", reason: str = "Unschedulable") -> Self:
         return self.condition("PodScheduled", "False", reason, message)
 
+    def unmounted(self, since: str = AT) -> Self:
+        """Give it a node, on which its volumes are not mounted."""
+        self.condition("PodScheduled", at=since).condition("PodReadyToStartContainers", "False", at=since)
+        return self.waiting_for("ContainerCreating")
+
     def waiting_for(self, reason: str, message: str = "no", container: str = "containerStatuses") -> Self:
         """Let a container wait for what may never come; `container` is the list it stands in."""
         state = {"waiting": {"reason": reason, "message": message}}

@@ -14,7 +14,12 @@ from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
 
 if TYPE_CHECKING:
+    from kueue_flux.api.container import MiniClusterContainer
     from kueue_flux.api.minicluster import MiniCluster
+
+
+TAKEN_PATHS = ("/etc/flux/config", "/etc/flux/curve", "/run/flux")
+"""Where the container that runs Flux sees its files (`flux.layout`)."""
 
 
 def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
@@ -81,6 +86,50 @@ def _flux_variables_are_not_secrets(mc: MiniCluster) -> Iterator[Problem]:
                 )
 
 
+def _volumes_agree(mc: MiniCluster) -> Iterator[Problem]:
+    """The same name in two containers of a pod is the same volume."""
+    for at, containers in _pods(mc):
+        first: dict[str, int] = {}
+        for index, container in enumerate(containers):
+            for name, volume in container.volumes.items():
+                earlier = first.setdefault(name, index)
+                if volume.source != containers[earlier].volumes[name].source:
+                    yield Problem(
+                        f"{at}[{index}].volumes.{name}",
+                        f"{at}[{earlier}].volumes.{name} is of the same name, and says something else of where "
+                        "it comes from",
+                        "rename one of them, or say the same in both",
+                    )
+
+
+def _mounts_differ(mc: MiniCluster) -> Iterator[Problem]:
+    """Two volumes cannot be seen at one path, and some paths are where Flux is."""
+    for at, containers in _pods(mc):
+        for index, container in enumerate(containers):
+            seen = dict.fromkeys(_taken_paths(mc) if at == "spec.containers" else (), "kueue-flux")
+            for name, volume in container.volumes.items():
+                path = volume.mount_path.rstrip("/")
+                if path in seen:
+                    yield Problem(
+                        f"{at}[{index}].volumes.{name}.path",
+                        f"{path} is where the container sees {seen[path]}",
+                        "choose another path",
+                    )
+                seen.setdefault(path, f"the volume {name}")
+
+
+def _taken_paths(mc: MiniCluster) -> Iterator[str]:
+    yield from TAKEN_PATHS
+    if not mc.spec.flux.container.disable:
+        yield mc.spec.flux.container.mount_path.rstrip("/")
+        if not mc.spec.flux.container.image_volume:
+            yield "/opt/software"  # views made by Spack are found there
+
+
+def _pods(mc: MiniCluster) -> list[tuple[str, list[MiniClusterContainer]]]:
+    return [("spec.containers", mc.spec.containers), ("spec.services", mc.spec.services)]
+
+
 def _labels_are_well_formed(mc: MiniCluster) -> Iterator[Problem]:
     pod = mc.spec.pod
     yield from labels.malformed("spec.jobLabels", mc.spec.job_labels)
@@ -145,6 +194,8 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _requests_within_limits,
     _container_names_differ,
     _flux_variables_are_not_secrets,
+    _volumes_agree,
+    _mounts_differ,
     _labels_are_well_formed,
     _labels_are_free,
     _kueue_labels_agree,

@@ -60,6 +60,8 @@ class Reason(StrEnum):
     # Ready (and WaitingForAdmission)
     BROKERS_UP = "BrokersUp"
     PODS_PENDING = "PodsPending"
+    VOLUME_MISSING = "VolumeMissing"
+    VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     BROKERS_STARTING = "BrokersStarting"
     FINISHED = "Finished"

@@ -61,7 +61,6 @@ REFUSALS: list[Refusal] = [
     Refusal("spec.containers[].logs", "it belongs to batch jobs, which are not supported yet", "remove it"),
     Refusal("spec.containers[].ports", "ports need no declaration to be reached", "remove them"),
     Refusal("spec.containers[].noWrapEntrypoint", "it belongs to sidecars, which are not supported yet", "remove it"),
-    Refusal("spec.containers[].volumes", "volumes are not supported yet", "bring the data in the image"),
     Refusal("spec.containers[].lifeCycle", "life-cycle commands are not supported yet", "call them in the command"),
     Refusal("spec.containers[].commands.prefix", _SHELL_TEXT, "put the words before the command itself"),
     Refusal("spec.containers[].commands.script", _SHELL_TEXT, "write it as command: sh -c '...'"),

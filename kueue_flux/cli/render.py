@@ -149,7 +149,7 @@ def line(status: Status) -> str:
 
 
 # Reasons of Ready=False that tell of a pod that does not come up by itself.
-STUCK = frozenset({"ImagePullFailed", "PodsPending"})
+STUCK = frozenset({"ImagePullFailed", "PodsPending", "VolumeMissing", "VolumePending"})
 
 
 def _admitted(status: Status) -> str:

@@ -10,6 +10,8 @@ from kueue_flux.kueue.workload import Signal
 INDEX = "batch.kubernetes.io/job-completion-index"
 LEAD = 0
 
+SANDBOX_READY = "PodReadyToStartContainers"
+
 # ContainerStateTerminated: what a container runtime says where the kernel ended one of its processes.
 OOM_KILLED = "OOMKilled"
 SIGKILLED = 137
@@ -30,6 +32,7 @@ class PodView:
         running: Its containers run.
         ready: Its broker is up (or was, and has ended well).
         stuck: Why it does not start, when it will not by itself.
+        unmounted_since: When it got its node (RFC 3339), if the node has not mounted all of its volumes since.
         termination: How the container that runs Flux ended; None while it has not.
     """
 
@@ -39,6 +42,7 @@ class PodView:
     running: bool
     ready: bool
     stuck: Signal | None
+    unmounted_since: str | None
     termination: Termination | None
 
 
@@ -57,6 +61,7 @@ def read(pod: Mapping[str, Any], container: str) -> PodView:
         running=phase == "Running",
         ready=ended_well or conditions.get("Ready", {}).get("status") == "True",
         stuck=_stuck(status, conditions),
+        unmounted_since=_unmounted_since(conditions),
         termination=termination,
     )
 
@@ -77,6 +82,14 @@ def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]
     if scheduled.get("status") == "False":
         return Signal(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
     return None
+
+
+def _unmounted_since(conditions: Mapping[str, Mapping[str, Any]]) -> str | None:
+    # The sandbox is made once the volumes are mounted (Kubernetes: PodReadyToStartContainers).
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") != "True" or conditions.get(SANDBOX_READY, {}).get("status") != "False":
+        return None
+    return scheduled.get("lastTransitionTime")
 
 
 def _termination(status: Mapping[str, Any], name: str) -> Termination | None:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kueue_flux.api.conditions import ConditionType, set_condition
+from kueue_flux.controller import mounts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.pods import IMAGE_REASONS
 from kueue_flux.flux.termination import Reason, Termination
@@ -173,14 +174,22 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
         return True, Signal("BrokersUp", f"all {size} brokers are up")
     for pod in facts.pods:
         if pod.stuck:
-            said = f"pod {pod.name}: {pod.stuck.reason}: {pod.stuck.message}"
-            if pod.stuck.reason in IMAGE_REASONS:
-                return False, Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
-            return False, Signal("PodsPending", said)
+            return False, _stuck(facts, pod.name, pod.stuck)
+    if facts.unmounted:
+        return False, facts.unmounted
     running = sum(pod.running for pod in facts.pods)
     if running < size:
         return False, Signal("PodsPending", f"{running} of {size} pods run")
     return False, Signal("BrokersStarting", f"{up} of {size} brokers are up")
+
+
+def _stuck(facts: Facts, pod: str, why: Signal) -> Signal:
+    if claim := mounts.unbound(why, facts.mc.spec.containers):
+        return Signal(claim.reason, f"pod {pod}: {claim.message}")
+    said = f"pod {pod}: {why.reason}: {why.message}"
+    if why.reason in IMAGE_REASONS:
+        return Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
+    return Signal("PodsPending", said)
 
 
 # How long the lead's last words may lag behind the Job's end: they come by another watch.
@@ -261,7 +270,16 @@ def turned(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 # What is worth an event when a condition turns, beyond what the steps tell themselves.
 WARNINGS = frozenset(
-    {"ImagePullFailed", "KueueNotReady", "NameTaken", "ConflictingController", "SpecChanged", "Refused"}
+    {
+        "ImagePullFailed",
+        "VolumeMissing",
+        "VolumePending",
+        "KueueNotReady",
+        "NameTaken",
+        "ConflictingController",
+        "SpecChanged",
+        "Refused",
+    }
 )
 
 # Every MiniCluster passes through these on its way; no news.

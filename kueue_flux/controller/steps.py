@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kueue_flux.controller import accepted, status
+from kueue_flux.controller import accepted, mounts, status
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
@@ -231,6 +231,21 @@ async def start(turn: Turn) -> bool:
     return True
 
 
+async def look_for_volumes(turn: Turn) -> bool:
+    """Find out what volumes are waiting for whose pods have a node and do not get as far as starting containers."""
+    facts = turn.facts
+    since = [datetime.fromisoformat(pod.unmounted_since) for pod in facts.pods if pod.unmounted_since]
+    containers = facts.mc.spec.containers
+    if not since or turn.record is None or facts.decided or not any(container.volumes for container in containers):
+        return True
+    due = min(since) + mounts.GRACE
+    if due <= turn.now:
+        facts.unmounted = await mounts.unmounted(turn.client, facts.mc.namespace, containers)
+        due = turn.now + mounts.GRACE
+    turn.wake(due - turn.now)
+    return True
+
+
 async def wait(turn: Turn) -> bool:
     """Look again later for what no event will announce: a Kueue that stays silent, a lead's last words."""
     facts = turn.facts
@@ -263,7 +278,7 @@ async def expire(turn: Turn) -> bool:
     return False
 
 
-STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, wait, expire)
+STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, look_for_volumes, wait, expire)
 
 
 def stamp(when: datetime) -> str:

@@ -7,6 +7,7 @@ from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
 from kueue_flux.manifests.view import view
+from kueue_flux.manifests.volumes import mounts, volumes
 
 # The files of a Secret belong to root, and which user an image runs as is not for us to know; only this container
 # mounts it. An fsGroup would open it too, but would also change the owner of the user's own volumes.
@@ -31,7 +32,7 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         "enableServiceLinks": False,
         "automountServiceAccountToken": pod.automount_service_account_token,
         "containers": [_flux_container(mc, flux_view.mounts, flux_view.env)],
-        "volumes": [*_volumes(mc), *flux_view.volumes],
+        "volumes": [*_volumes(mc), *flux_view.volumes, *volumes(mc.spec.containers)],
     }
     optional = {
         "initContainers": flux_view.init_containers,
@@ -52,7 +53,7 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
     return template
 
 
-def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict[str, str]) -> dict[str, Any]:
+def _flux_container(mc: MiniCluster, view_mounts: Iterable[dict[str, Any]], env: dict[str, str]) -> dict[str, Any]:
     user = mc.flux_container
     container: dict[str, Any] = {
         "name": flux_container_name(mc),
@@ -66,7 +67,8 @@ def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict
             {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
             {"name": "flux-curve", "mountPath": layout.CURVE_DIR, "readOnly": True},
             {"name": "flux-run", "mountPath": layout.RUN_DIR},
-            *mounts,
+            *view_mounts,
+            *mounts(user),
         ],
         # Ready in Kueue's sense means that the broker is up. A startup probe stops once it has succeeded,
         # where a readiness probe would go on running a process in every pod for the whole life of the job.

@@ -29,6 +29,11 @@ def with_containers(*containers: Object) -> Object:
     return minicluster({"containers": [{"image": "ubuntu:noble", "command": "hostname", **c} for c in containers]})
 
 
+def with_service(**fields: Any) -> Object:
+    """A MiniCluster whose one service has these fields besides an image and a name."""
+    return minicluster({"services": [{"image": "nginx", "name": "web", **fields}]})
+
+
 @dataclass(frozen=True)
 class BadInput:
     """A MiniCluster that is wrong.
@@ -240,17 +245,121 @@ INVALID = [
         "spec.containers[0].securityContext.runAsUser",
         "must be a whole number",
     ),
-    BadInput(
-        "claim without path",
-        with_container(volumes={"data": {"claimName": "data"}}),
-        "spec.containers[0].volumes.data.path",
-        "needs a path",
+    *(
+        BadInput(
+            f"volume without path: {source or 'nothing said'}",
+            with_container(volumes={"data": {source: "data"} if source else {}}),
+            "spec.containers[0].volumes.data.path",
+            "needs a path",
+        )
+        for source in ("claimName", "configMapName", "secretName", "image", "csiDriver", "")
     ),
     BadInput(
         "volume with two sources",
         with_container(volumes={"data": {"emptyDir": True, "secretName": "a"}}),
         "spec.containers[0].volumes.data",
         "one source",
+    ),
+    BadInput(
+        "volume of a service with two sources",
+        with_service(volumes={"data": {"path": "/a", "image": "b", "hostPath": "/c"}}),
+        "spec.services[0].volumes.data",
+        "one source",
+    ),
+    BadInput(
+        "volume with a bad name",
+        with_container(volumes={"My_Data": {"path": "/a"}}),
+        "spec.containers[0].volumes.'My_Data'",
+        "a volume's name has lower-case letters",
+    ),
+    BadInput(
+        "volume with a long name",
+        with_container(volumes={"v" * 64: {"path": "/a"}}),
+        f"spec.containers[0].volumes.'{'v' * 64}'",
+        "at most 63",
+    ),
+    BadInput(
+        "volume with a name of ours",
+        with_container(volumes={"flux-curve": {"path": "/a"}}),
+        "spec.containers[0].volumes.flux-curve",
+        "those of the volumes that kueue-flux adds",
+    ),
+    *(
+        BadInput(
+            f"{setting} without its source",
+            with_container(volumes={"data": {"path": "/a", "hostPath": "/b", setting: value}}),
+            f"spec.containers[0].volumes.data.{setting}",
+            "belongs to a source that this volume does not have",
+        )
+        for setting, value in (
+            ("items", {"a": "b"}),
+            ("emptyDirMedium", "memory"),
+            ("emptyDirSizeLimit", "1Gi"),
+            ("csiDriverAttributes", {"a": "b"}),
+        )
+    ),
+    BadInput(
+        "medium",
+        with_container(volumes={"data": {"emptyDir": True, "emptyDirMedium": "disk"}}),
+        "spec.containers[0].volumes.data.emptyDirMedium",
+        "must be one of '', 'memory' or 'Memory'",
+    ),
+    *(
+        BadInput(
+            f"file of a ConfigMap: {file or 'no name'}",
+            with_container(volumes={"data": {"path": "/a", "configMapName": "b", "items": {"key": file}}}),
+            "spec.containers[0].volumes.data.items.key",
+            "a file's path begins neither with / nor with ..",
+        )
+        for file in ("/etc/passwd", "../a", "a/../b", "a/..", "")
+    ),
+    BadInput(
+        "volume said twice, differently",
+        with_containers(
+            {"runFlux": True, "volumes": {"data": {"path": "/a", "claimName": "one"}}},
+            {"name": "b", "volumes": {"data": {"path": "/a", "claimName": "two"}}},
+        ),
+        "spec.containers[1].volumes.data",
+        "spec.containers[0].volumes.data is of the same name, and says something else",
+        at_apply=False,
+    ),
+    BadInput(
+        "volume of services said twice, differently",
+        minicluster(
+            {
+                "services": [
+                    {"name": "a", "volumes": {"data": {"path": "/a", "hostPath": "/b"}}},
+                    {"name": "b", "volumes": {"data": {"path": "/a"}}},
+                ]
+            }
+        ),
+        "spec.services[1].volumes.data",
+        "spec.services[0].volumes.data is of the same name",
+        at_apply=False,
+    ),
+    BadInput(
+        "two volumes at one path",
+        with_container(volumes={"a": {"path": "/data"}, "b": {"path": "/data/", "claimName": "c"}}),
+        "spec.containers[0].volumes.b.path",
+        "/data is where the container sees the volume a",
+        at_apply=False,
+    ),
+    BadInput(
+        "two volumes of shared memory",
+        with_container(volumes={"a": {"emptyDir": True}, "b": {"emptyDir": True}}),
+        "spec.containers[0].volumes.b.path",
+        "/dev/shm is where the container sees the volume a",
+        at_apply=False,
+    ),
+    *(
+        BadInput(
+            f"volume at {path}",
+            with_container(volumes={"a": {"path": path}}),
+            "spec.containers[0].volumes.a.path",
+            f"{path} is where the container sees kueue-flux",
+            at_apply=False,
+        )
+        for path in ("/etc/flux/config", "/etc/flux/curve", "/run/flux", "/mnt/flux", "/opt/software")
     ),
     BadInput(
         "headless name",

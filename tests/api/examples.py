@@ -128,7 +128,6 @@ EXAMPLES = {
         (
             "spec.containers[0].batch",
             "spec.containers[0].logs",
-            "spec.containers[0].volumes",
             "spec.containers[0].commands.post",
         ),
     ),
@@ -156,7 +155,6 @@ EXAMPLES = {
         scratch: {emptyDir: true, emptyDirMedium: memory}
 """,
         ("df", "-h", "/dev/shm"),
-        ("spec.containers[0].volumes",),
     ),
     "claim": Example(
         """
@@ -168,7 +166,6 @@ EXAMPLES = {
         data: {path: /data, claimName: data}
 """,
         ("ls", "/data"),
-        ("spec.containers[0].volumes",),
     ),
     "directory of the node": Example(
         """
@@ -180,7 +177,6 @@ EXAMPLES = {
         data: {path: /data, hostPath: /data}
 """,
         ("ls", "/data"),
-        ("spec.containers[0].volumes",),
     ),
     "sidecar": Example(
         """
@@ -248,7 +244,7 @@ EXAMPLES = {
         data: {path: /workflow, hostPath: /data}
 """,
         ("snakemake", "--cores", "1", "--flux", "--jobs", "1"),
-        ("spec.containers[0].volumes", "spec.cleanup"),
+        ("spec.cleanup",),
     ),
     "timed": Example(
         """

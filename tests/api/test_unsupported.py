@@ -31,10 +31,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
         with_container(noWrapEntrypoint=True),
         "spec.containers[0].noWrapEntrypoint",
     ),
-    "spec.containers[].volumes": (
-        with_container(volumes={"a": {"emptyDir": True, "path": "/a"}}),
-        "spec.containers[0].volumes",
-    ),
     "spec.containers[].lifeCycle": (with_container(lifeCycle={"preStopExec": "a"}), "spec.containers[0].lifeCycle"),
     **{
         f"spec.containers[].commands.{name}": (
@@ -78,7 +74,11 @@ ACTED_ON = {
     "spec": "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished jobLabels",
     "spec.containers[]": (
         "image name command runFlux workingDir environment secrets launcher resources securityContext imagePullSecret "
-        "pullAlways imagePullPolicy"
+        "pullAlways imagePullPolicy volumes"
+    ),
+    "spec.containers[].volumes{}": (
+        "path hostPath configMapName items claimName secretName image readOnly emptyDir emptyDirMedium "
+        "emptyDirSizeLimit csiDriver csiDriverAttributes"
     ),
     "spec.containers[].secrets{}": "name key",
     "spec.flux": "optionFlags connectTimeout logLevel environment topology",

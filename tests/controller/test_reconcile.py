@@ -474,6 +474,94 @@ async def test_an_image_that_cannot_be_pulled_is_told(world: World, life: Life) 
     assert world.reasons()["Ready"] == "True BrokersUp"
 
 
+# -- volumes that cannot be mounted
+
+VOLUMES = {
+    "conf": {"path": "/conf", "configMapName": "conf", "items": {"a": "a.txt"}},
+    "keys": {"path": "/keys", "secretName": "keys"},
+    "data": {"path": "/data", "hostPath": "/srv/data"},
+    "work": {"path": "/work", "claimName": "work"},
+    "csi": {"path": "/csi", "csiDriver": "csi.example.com"},
+    "scratch": {"path": "/scratch"},
+}
+
+
+async def unmounted(life: Life, *volumes: str) -> None:
+    """Let all pods have nodes that cannot mount these volumes, and some time go by."""
+    world = life.world
+    world.unmountable = {0, 1, 2, 3}
+    mc = queued().container(volumes={name: VOLUMES[name] for name in volumes})
+    await run_until(life, world.make_workload, world.admit, lambda: None, mc=mc)
+
+
+def make(world: World, resource: Resource, name: str) -> None:
+    world.api.create(resource, {"metadata": {"name": name, "namespace": NAMESPACE}})
+
+
+async def test_what_volumes_name_and_does_not_exist_is_told(world: World, life: Life) -> None:
+    await unmounted(life, "conf", "keys")
+    assert world.reasons()["Ready"] == "False VolumeMissing"
+    assert world.message("Ready") == (
+        "ConfigMap conf and Secret keys do not exist in namespace team: create them, and the pods start"
+    )
+    assert told(life)[-1] == ("Warning", "VolumeMissing")
+    make(world, SECRETS, "keys")
+    await life.stage(lambda: None)
+    assert world.message("Ready") == ("ConfigMap conf does not exist in namespace team: create it, and the pods start")
+    make(world, CONFIG_MAPS, "conf")
+    world.unmountable = set()
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+async def test_it_is_looked_for_after_a_while_and_then_now_and_again(world: World, life: Life) -> None:
+    world.unmountable = {0}
+    await run_until(life, world.make_workload, world.admit, mc=queued().container(volumes={"c": VOLUMES["conf"]}))
+    assert life.adapter
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.reasons()["Ready"]) == (5, "False PodsPending")
+    world.pass_time(5)
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.reasons()["Ready"]) == (5, "False VolumeMissing")
+
+
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [
+        ("conf", "conf must have a (conf)"),
+        ("data", "/srv/data must be a directory of the node (data)"),
+        ("work", "the volume of claim work must be one that the node can mount (work)"),
+        ("csi", "the node must have the CSI driver csi.example.com (csi)"),
+    ],
+)
+async def test_where_all_exist_what_else_may_be_wrong_is_told(
+    world: World, life: Life, volume: str, words: str
+) -> None:
+    make(world, CONFIG_MAPS, "conf")
+    await unmounted(life, volume)
+    assert world.reasons()["Ready"] == "False PodsPending"
+    assert world.message("Ready") == f"volumes are not mounted yet: {words}; kubectl describe tells more"
+
+
+@pytest.mark.parametrize("volumes", [(), ("keys",), ("scratch",)], ids=str)
+async def test_volumes_of_which_nothing_is_known_are_not_spoken_of(
+    world: World, life: Life, volumes: tuple[str, ...]
+) -> None:
+    make(world, SECRETS, "keys")
+    await unmounted(life, *volumes)
+    assert world.message("Ready") == "0 of 4 pods run"
+
+
+async def test_where_nothing_may_be_created_there_is_no_telling(world: World, life: Life) -> None:
+    def forbid(obj: Object) -> None:
+        if obj["metadata"]["name"] == "keys":
+            raise ApiError(403, "Forbidden", "exceeded quota")
+
+    world.api.webhooks.append(forbid)
+    await unmounted(life, "keys")
+    assert world.message("Ready") == "0 of 4 pods run"
+
+
 # -- time to live
 
 

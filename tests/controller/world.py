@@ -72,6 +72,7 @@ class World:
         starts: Every pod that was started, in order.
         positions: What the visibility API says.
         unpullable: Indexes of pods whose image cannot be pulled.
+        unmountable: Indexes of pods of which a node cannot mount all volumes.
     """
 
     def __init__(self) -> None:
@@ -79,6 +80,7 @@ class World:
         self.period = 0
         self.starts: list[Start] = []
         self.unpullable: set[int] = set()
+        self.unmountable: set[int] = set()
         self._pods = 0
         self.positions: dict[tuple[str, str], int] = {}
 
@@ -258,6 +260,9 @@ class World:
             if index in self.unpullable:
                 stuck = builders.pod(self.get(JOBS), index).waiting_for("ImagePullBackOff", "no such tag")
                 self._set_pod(name, stuck.obj()["status"])
+            elif index in self.unmountable:
+                since = pod["metadata"]["creationTimestamp"]
+                self._set_pod(name, builders.pod(self.get(JOBS), index).unmounted(since).obj()["status"])
             else:
                 self.starts.append(Start(name, index, self.period, certificate, int(files["size"])))
                 self._set_pod(name, builders.pod(self.get(JOBS), index).running().obj()["status"])
