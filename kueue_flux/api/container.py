@@ -16,6 +16,7 @@ from kueue_flux.api.base import (
     ObjectName,
     OptionalImage,
     OptionalQuantity,
+    RelativePath,
 )
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
 
@@ -45,9 +46,9 @@ class ContainerVolume(ApiModel):
     )
     host_path: AbsolutePath = Field(default="", description="A directory of the node, which must exist.")
     config_map_name: ObjectName = Field(default="", description="An existing ConfigMap; see `items`.")
-    items: Annotated[dict[str, str], Field(max_length=256)] = Field(
+    items: Annotated[dict[str, RelativePath], Field(max_length=256)] = Field(
         default_factory=dict,
-        description="Which keys of the ConfigMap or Secret become which files, by relative path; empty for all.",
+        description="Which keys of the ConfigMap or Secret become which files; empty for all.",
     )
     claim_name: ObjectName = Field(default="", description="An existing PersistentVolumeClaim.")
     secret_name: ObjectName = Field(default="", description="An existing Secret; see `items`.")
@@ -66,7 +67,9 @@ class ContainerVolume(ApiModel):
     empty_dir_size_limit: OptionalQuantity = Field(
         default="", description="The most that the empty directory may hold."
     )
-    csi_driver: str = Field(default="", description="The name of a CSI driver that provides the volume.")
+    csi_driver: Annotated[str, Field(max_length=63)] = Field(
+        default="", description="The name of a CSI driver that provides the volume."
+    )
     csi_driver_attributes: Annotated[dict[str, str], Field(max_length=64)] = Field(
         default_factory=dict, description="Attributes that the CSI driver takes."
     )

@@ -144,12 +144,6 @@ def _idle_settings(volume: ContainerVolume) -> Iterator[str]:
         yield "csiDriverAttributes"
 
 
-def _outside_files(volume: ContainerVolume) -> Iterator[str]:
-    for key, file in volume.items.items():
-        if not file or file.startswith(("/", "..")) or ".." in file.split("/"):
-            yield f"items.{key}"
-
-
 def _bad_toleration(toleration: Toleration) -> Iterator[str]:
     if toleration.operator == "Exists" and toleration.value:
         yield "value"
@@ -224,21 +218,11 @@ def _volume_rules(at: str) -> list[Rule]:
             f"{at}{{}}",
             f"(!has(self.items) || size(self.items) == 0 || {_set('self.configMapName')} || {_set('self.secretName')})"
             f" && (!{_set('self.emptyDirMedium')} || {_set('self.emptyDir')})"
-            f" && (!has(self.emptyDirSizeLimit) || string(self.emptyDirSizeLimit) == '' || {_set('self.emptyDir')})"
             f" && (!has(self.csiDriverAttributes) || size(self.csiDriverAttributes) == 0 || {_set('self.csiDriver')})",
             _idle_settings,
             "it belongs to a source that this volume does not have (items: configMapName or secretName, emptyDirMedium "
             "and emptyDirSizeLimit: emptyDir, csiDriverAttributes: csiDriver)",
             "name that source, or remove it",
-        ),
-        Rule(
-            f"{at}{{}}",
-            "!has(self.items) || self.items.all(key, self.items[key] != '' && !self.items[key].startsWith('/') && "
-            "!self.items[key].startsWith('..') && !self.items[key].contains('/../') && "
-            "!self.items[key].endsWith('/..'))",
-            _outside_files,
-            "a file's path begins neither with / nor with .., and has no .. inside",
-            "write it relative to the volume's path",
         ),
     ]
 
