@@ -63,6 +63,7 @@ class Reason(StrEnum):
     VOLUME_MISSING = "VolumeMissing"
     VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    SIDECAR_FAILED = "SidecarFailed"
     BROKERS_STARTING = "BrokersStarting"
     FINISHED = "Finished"
     # Finished

@@ -165,3 +165,9 @@ class MiniClusterContainer(ApiModel):
         default_factory=LifeCycle, description="Commands that the kubelet runs in the container."
     )
     commands: Commands = Field(default_factory=Commands, description="Shell text that is run around the Flux broker.")
+
+    @property
+    def runs_text(self) -> bool:
+        """Whether a sidecar runs shell text of the user's, and not what its image runs by itself."""
+        around = () if self.no_wrap_entrypoint else self.commands.model_dump(exclude_defaults=True)
+        return bool(self.command or around)

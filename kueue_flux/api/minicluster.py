@@ -202,6 +202,18 @@ class MiniCluster(ApiModel):
         return next((container for container in containers if container.run_flux), containers[0])
 
     @property
+    def flux_container_path(self) -> str:
+        """Where the container that runs Flux stands in the YAML, e.g. `spec.containers[0]`."""
+        flux = self.flux_container
+        return f"spec.containers[{next(i for i, c in enumerate(self.spec.containers) if c is flux)}]"
+
+    @property
+    def sidecars(self) -> list[MiniClusterContainer]:
+        """The containers beside the one that runs Flux."""
+        flux = self.flux_container
+        return [container for container in self.spec.containers if container is not flux]
+
+    @property
     def command(self) -> list[str]:
         """The command's words, as a program receives them."""
         return command.split(self.flux_container.command)

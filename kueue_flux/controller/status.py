@@ -170,11 +170,16 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
     if not record:
         return False, Signal("WaitingForAdmission", "no pods before admission")
     size, up = record["size"], sum(pod.ready for pod in facts.pods)
+    failing = next((f"pod {pod.name}: {pod.failing}" for pod in facts.pods if pod.failing), None)
     if up >= size:
+        if failing:  # the run goes on without it, or with what it does between its failures
+            return True, Signal("SidecarFailed", f"all {size} brokers are up, but {failing}")
         return True, Signal("BrokersUp", f"all {size} brokers are up")
     for pod in facts.pods:
         if pod.stuck:
             return False, _stuck(facts, pod.name, pod.stuck)
+    if failing:
+        return False, Signal("SidecarFailed", failing)
     if facts.unmounted:
         return False, facts.unmounted
     running = sum(pod.running for pod in facts.pods)
@@ -272,6 +277,7 @@ def turned(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 WARNINGS = frozenset(
     {
         "ImagePullFailed",
+        "SidecarFailed",
         "VolumeMissing",
         "VolumePending",
         "KueueNotReady",
@@ -297,7 +303,7 @@ def tell(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str,
         if kind == ConditionType.FINISHED and now_ == "True":
             events.append(("Normal" if reason == "Succeeded" else "Warning", reason, condition["message"]))
         elif kind == ConditionType.READY and now_ == "True":
-            events.append(("Normal", reason, condition["message"]))
+            events.append(("Warning" if reason in WARNINGS else "Normal", reason, condition["message"]))
         elif now_ == "False" and reason in WARNINGS:
             events.append(("Warning", reason, condition["message"]))
         elif kind == ConditionType.QUOTA_RESERVED and now_ == "False" and reason not in TRANSIENT:

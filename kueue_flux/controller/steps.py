@@ -25,9 +25,10 @@ from kueue_flux.controller.writes import (
     write_files,
 )
 from kueue_flux.kueue.workload import Signal
-from kueue_flux.manifests import after_admission, before_admission
+from kueue_flux.manifests import after_admission, before_admission, for_convenience
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
+from kueue_flux.runtime.resource import Object
 from kueue_flux.runtime.store import Store
 
 # Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
@@ -109,6 +110,8 @@ async def declare(turn: Turn) -> bool:
     try:
         for manifest in others:
             await create(turn.client, manifest)
+        for manifest in for_convenience(facts.mc):
+            await _create_if_free(turn, manifest)
         created = await create(turn.client, job)
     except LeftoverError as leftover:
         turn.trouble = Signal("NameTaken", f"{leftover}; it is being deleted")
@@ -140,6 +143,14 @@ async def declare(turn: Turn) -> bool:
     queue = f"for queue {facts.queue}" if facts.queue else "without a queue"
     turn.events.append(("Normal", "Created", f"created suspended Job {facts.mc.name} {queue}"))
     return True
+
+
+async def _create_if_free(turn: Turn, manifest: Object) -> None:
+    try:
+        await create(turn.client, manifest)
+    except NameTakenError as taken:
+        others = f"reach it as {turn.facts.mc.name}-0.{turn.facts.mc.headless_name}"
+        turn.events.append(("Warning", "NameTaken", f"{taken.what} is there and is not ours: {others}"))
 
 
 async def compare(turn: Turn) -> bool:

@@ -186,7 +186,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", name: watcher, command: "sleep 10 && flux jobs -a", ports: [80], noWrapEntrypoint: true}
 """,
         ("sleep", "200"),
-        ("spec.containers[1]",),
     ),
     "service": Example(
         """

@@ -22,16 +22,13 @@ def flux(**settings: Any) -> Object:
 
 REFUSED: dict[str, tuple[Object, str]] = {
     # row of the table: (a MiniCluster that sets it, the field as its problem names it)
-    "spec.containers[]": (with_containers({"runFlux": True}, {"name": "a"}), "spec.containers[1]"),
     "spec.containers[].batch": (with_container(batch=True), "spec.containers[0].batch"),
     "spec.containers[].batchRaw": (with_container(batchRaw=True), "spec.containers[0].batchRaw"),
     "spec.containers[].logs": (with_container(logs="/a"), "spec.containers[0].logs"),
-    "spec.containers[].ports": (with_container(ports=[80]), "spec.containers[0].ports"),
     "spec.containers[].noWrapEntrypoint": (
         with_container(noWrapEntrypoint=True),
         "spec.containers[0].noWrapEntrypoint",
     ),
-    "spec.containers[].lifeCycle": (with_container(lifeCycle={"preStopExec": "a"}), "spec.containers[0].lifeCycle"),
     **{
         f"spec.containers[].commands.{name}": (
             with_container(**{"commands": {name: "a"}, **({"command": ""} if name == "script" else {})}),
@@ -43,7 +40,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.interactive": (minicluster({"interactive": True}), "spec.interactive"),
     "spec.services": (minicluster({"services": [{"name": "a"}]}), "spec.services"),
     "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
-    "spec.shareProcessNamespace": (minicluster({"shareProcessNamespace": True}), "spec.shareProcessNamespace"),
     "spec.cleanup": (minicluster({"cleanup": True}), "spec.cleanup"),
     **{
         f"spec.logging.{name}": (minicluster({"logging": {name: True}}), f"spec.logging.{name}")
@@ -58,7 +54,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.flux.arch": (flux(arch="arm"), "spec.flux.arch"),
     "spec.flux.minimalService": (flux(minimalService=True), "spec.flux.minimalService"),
     "spec.flux.disableSocket": (flux(disableSocket=True), "spec.flux.disableSocket"),
-    "spec.flux.noWaitSocket": (flux(noWaitSocket=True), "spec.flux.noWaitSocket"),
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
     "spec.flux.curveCert": (flux(curveCert="a"), "spec.flux.curveCert"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
@@ -71,17 +66,18 @@ REFUSED: dict[str, tuple[Object, str]] = {
 }
 
 ACTED_ON = {
-    "spec": "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished jobLabels",
+    "spec": "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished jobLabels shareProcessNamespace",
     "spec.containers[]": (
         "image name command runFlux workingDir environment secrets launcher resources securityContext imagePullSecret "
-        "pullAlways imagePullPolicy volumes"
+        "pullAlways imagePullPolicy volumes ports"
     ),
     "spec.containers[].volumes{}": (
         "path hostPath configMapName items claimName secretName image readOnly emptyDir emptyDirMedium "
         "emptyDirSizeLimit csiDriver csiDriverAttributes"
     ),
     "spec.containers[].secrets{}": "name key",
-    "spec.flux": "optionFlags connectTimeout logLevel environment topology",
+    "spec.containers[].lifeCycle": "postStartExec preStopExec",
+    "spec.flux": "optionFlags connectTimeout logLevel environment topology noWaitSocket",
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext"
     ),
@@ -119,6 +115,40 @@ def test_every_field_is_either_acted_on_or_refused() -> None:
     }
     expected = {f"{path}.{name}" for path, names in ACTED_ON.items() for name in names.split()}
     assert acted_on == expected | {"spec.containers"}
+
+
+IN_A_SIDECAR: dict[str, Object] = {
+    "launcher": {"launcher": True},
+    "batch": {"batch": True},
+    "batchRaw": {"batchRaw": True},
+    "logs": {"logs": "/a"},
+    "commands.prefix": {"commands": {"prefix": "a"}},
+    "commands.brokerPre": {"commands": {"brokerPre": "a"}},
+    "commands.workerPre": {"commands": {"workerPre": "a"}},
+    "commands.init": {"commands": {"init": "a"}, "noWrapEntrypoint": True},
+}
+
+
+@pytest.mark.parametrize("field", IN_A_SIDECAR)
+def test_what_means_nothing_in_a_sidecar_is_refused_there(field: str) -> None:
+    obj = with_containers({"runFlux": True}, {"name": "side", **IN_A_SIDECAR[field]})
+    expected = "InvalidSpec" if field == "commands.init" else "UnsupportedField"
+    assert problems(obj) == {f"spec.containers[1].{field}": expected}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "sleep 10 && flux proxy ${fluxsocket} flux jobs -a"},
+        {"command": "", "commands": {"init": "a", "pre": "b", "servicePre": "c", "script": "d", "post": "e"}},
+        {"command": "", "noWrapEntrypoint": True, "ports": [80]},
+    ],
+    ids=str,
+)
+def test_a_sidecar_may_have_shell_text(fields: Object) -> None:
+    assert problems(with_containers({"runFlux": True}, {"name": "side", **fields})) == {}
+    # and the container that runs Flux is the one that says so, wherever it stands
+    assert problems(with_containers({"name": "side", **fields}, {"runFlux": True})) == {}
 
 
 @pytest.mark.parametrize(

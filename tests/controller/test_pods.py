@@ -29,6 +29,24 @@ def test_running_and_ready(built: PodBuilder, running: bool, ready: bool) -> Non
 
 
 @pytest.mark.parametrize(
+    ("built", "words"),
+    [
+        (pod(JOB).ready(), None),
+        (pod(JOB).ready().with_failing_sidecar(0), None),
+        (pod(JOB).ready().with_failing_sidecar(1, 3), "sidecar log ended with exit code 3, restarted once"),
+        (pod(JOB).ready().with_failing_sidecar(4, 0), "sidecar log ended with exit code 0, restarted 4 times"),
+        (
+            pod(JOB).ready().with_failing_sidecar(2, 137, "OOMKilled"),
+            "sidecar log ended with exit code 137 (OOMKilled), restarted 2 times",
+        ),
+    ],
+)
+def test_a_sidecar_that_fails_does_not_take_its_broker_down(built: PodBuilder, words: str | None) -> None:
+    view = read(built.obj(), "flux")
+    assert (view.ready, view.failing) == (True, words)
+
+
+@pytest.mark.parametrize(
     ("built", "since"),
     [
         (pod(JOB), None),

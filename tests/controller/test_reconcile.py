@@ -94,6 +94,24 @@ async def test_objects_that_are_there_already_are_used(world: World, life: Life)
     assert len(world.api.all(JOBS)) == 1
 
 
+async def test_a_sidecar_with_ports_gets_a_service(world: World, life: Life) -> None:
+    await submit(life, queued().sidecar("web", ports=[80]))
+    assert world.get(SERVICES, "web")["spec"]["ports"] == [{"name": "port-80", "port": 80, "protocol": "TCP"}]
+    assert done(life)[3:4] == [("create", "Job")]
+
+
+async def test_a_name_that_is_taken_does_not_keep_a_sidecar_from_running(world: World, life: Life) -> None:
+    world.api.create(SERVICES, {"metadata": {"name": "web", "namespace": NAMESPACE}})
+    await submit(life, queued().sidecar("web", ports=[80]))
+    assert life.adapter
+    assert life.adapter.told[0] == (
+        "Warning",
+        "NameTaken",
+        "Service web is there and is not ours: reach it as hello-0.hello",
+    )
+    assert world.get(JOBS)["spec"]["suspend"] is True
+
+
 # -- waiting
 
 

@@ -227,6 +227,18 @@ def test_injected(given: Facts, record: dict[str, Any] | None, answer: tuple[boo
                 "(kubectl describe pvc data scratch tells what is missing)",
             ),
         ),
+        (
+            (*up(3), pod(3).ready().with_failing_sidecar(2)),
+            (
+                True,
+                "SidecarFailed",
+                "all 4 brokers are up, but pod hello-3-xxxxx: sidecar log ended with exit code 1, restarted 2 times",
+            ),
+        ),
+        (
+            (*up(3), pod(3).with_failing_sidecar(exit_code=127)),
+            (False, "SidecarFailed", "pod hello-3-xxxxx: sidecar log ended with exit code 127, restarted once"),
+        ),
         ((*up(4), pod(4).waiting_for("ErrImagePull")), (True, "BrokersUp", "all 4 brokers are up")),
     ],
 )
@@ -582,6 +594,12 @@ def conditions(*of: tuple[str, str, str, str]) -> dict[str, Any]:
         (None, ("QuotaReserved", "True", "QuotaReserved", "m"), []),
         (None, ("Ready", "False", "PodsPending", "m"), []),
         (None, ("Ready", "False", "ImagePullFailed", "m"), [("Warning", "ImagePullFailed", "m")]),
+        (None, ("Ready", "True", "SidecarFailed", "m"), [("Warning", "SidecarFailed", "m")]),
+        (
+            ("Ready", "True", "BrokersUp", "m"),
+            ("Ready", "True", "SidecarFailed", "m"),
+            [("Warning", "SidecarFailed", "m")],
+        ),
         (None, ("Ready", "True", "BrokersUp", "m"), [("Normal", "BrokersUp", "m")]),
         (None, ("Finished", "False", "Running", "m"), []),
         (None, ("Finished", "True", "Succeeded", "m"), [("Normal", "Succeeded", "m")]),
