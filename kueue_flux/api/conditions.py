@@ -60,6 +60,7 @@ class Reason(StrEnum):
     # Ready (and WaitingForAdmission)
     BROKERS_UP = "BrokersUp"
     PODS_PENDING = "PodsPending"
+    PODS_NOT_CREATED = "PodsNotCreated"
     VOLUME_MISSING = "VolumeMissing"
     VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"

@@ -102,7 +102,13 @@ class MiniClusterSpec(ApiModel):
     share_process_namespace: bool = Field(
         default=False, description="The containers of a pod see each other's processes."
     )
-    cleanup: bool = Field(default=False, description="Delete pods and storage when the lead has ended.")
+    cleanup: bool = Field(
+        default=False,
+        description=(
+            "Delete the MiniCluster, and all that belongs to it, as soon as it has finished: "
+            "`ttlSecondsAfterFinished: 0` in other words, and that field goes before this one."
+        ),
+    )
 
 
 class AdmissionStatus(ApiModel):
@@ -238,6 +244,12 @@ class MiniCluster(ApiModel):
         """The most seconds that Kueue lets it run once admitted, None for no limit."""
         text = self._label(labels.MAX_EXEC_TIME)
         return int(text) if text else None
+
+    @property
+    def seconds_to_live(self) -> int | None:
+        """How long it stays once it has finished; None for ever."""
+        ttl = self.spec.ttl_seconds_after_finished
+        return 0 if ttl is None and self.spec.cleanup else ttl
 
     @property
     def headless_name(self) -> str:

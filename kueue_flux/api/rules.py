@@ -161,7 +161,17 @@ def _set(field: str) -> str:
     return f"(has({field}) && {field} != {empty})"
 
 
-_FLAGS = {"runFlux", "batch", "launcher", "disable", "imageVolume", "emptyDir", "pullAlways"}
+_FLAGS = {
+    "runFlux",
+    "batch",
+    "launcher",
+    "disable",
+    "imageVolume",
+    "emptyDir",
+    "pullAlways",
+    "shareProcessNamespace",
+    "hostPID",
+}
 
 
 def _environment_rules(at: str) -> list[Rule]:
@@ -345,6 +355,22 @@ RULES: list[Rule] = [
         "a hostlist takes the place of clusters",
         "remove hostlist or clusters",
         "hostlist",
+    ),
+    Rule(
+        "spec",
+        f"!({_set('self.shareProcessNamespace')} && has(self.pod) && {_set('self.pod.hostPID')})",
+        lambda spec: _if(spec.share_process_namespace and spec.pod.host_pid, "pod.hostPID"),
+        "containers either share the pod's processes or see the node's",
+        "remove hostPID or shareProcessNamespace",
+        "pod.hostPID",
+    ),
+    Rule(
+        "spec.pod",
+        f"!has(self.resources) || size(self.resources) == 0 || {_set('self.runtimeClassName')}",
+        lambda pod: _if(bool(pod.resources) and not pod.runtime_class_name, "resources"),
+        "only a RuntimeClass gives pods an overhead",
+        "set runtimeClassName, or say what containers ask for in spec.containers[].resources",
+        "resources",
     ),
     Rule(
         "spec.pod.tolerations[]",

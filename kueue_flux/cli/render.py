@@ -149,7 +149,9 @@ def line(status: Status) -> str:
 
 
 # Reasons of Ready=False that tell of a pod that does not come up by itself.
-STUCK = frozenset({"ImagePullFailed", "PodsPending", "SidecarFailed", "VolumeMissing", "VolumePending"})
+STUCK = frozenset(
+    {"ImagePullFailed", "PodsPending", "PodsNotCreated", "SidecarFailed", "VolumeMissing", "VolumePending"}
+)
 
 
 def _admitted(status: Status) -> str:

@@ -14,7 +14,7 @@ MADE_FROM = "flux-framework.org/made-from"
 """The annotation on the Job: JSON `{"generation": of the MiniCluster, "spec": its specification}`."""
 
 # May be changed at any time, and counts at once.
-FREE = ("ttlSecondsAfterFinished",)
+FREE = ("ttlSecondsAfterFinished", "cleanup")
 
 
 def annotation(obj: Object) -> str:

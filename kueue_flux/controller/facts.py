@@ -26,7 +26,7 @@ class Facts:
         position: Place in the ClusterQueue, from 0; None where unknown.
         status: The status as last written.
         obstacle: Why the Job could not be created just now.
-        unmounted: What the volumes of pods that cannot start are waiting for.
+        holdup: What keeps pods from starting, where they do not say so themselves.
     """
 
     mc: MiniCluster
@@ -36,7 +36,7 @@ class Facts:
     position: int | None = None
     status: dict[str, Any] = field(default_factory=dict)
     obstacle: Signal | None = None
-    unmounted: Signal | None = None
+    holdup: Signal | None = None
 
     @property
     def queue(self) -> str | None:

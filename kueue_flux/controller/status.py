@@ -180,8 +180,8 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
             return False, _stuck(facts, pod.name, pod.stuck)
     if failing:
         return False, Signal("SidecarFailed", failing)
-    if facts.unmounted:
-        return False, facts.unmounted
+    if facts.holdup:
+        return False, facts.holdup
     running = sum(pod.running for pod in facts.pods)
     if running < size:
         return False, Signal("PodsPending", f"{running} of {size} pods run")
@@ -277,6 +277,7 @@ def turned(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 WARNINGS = frozenset(
     {
         "ImagePullFailed",
+        "PodsNotCreated",
         "SidecarFailed",
         "VolumeMissing",
         "VolumePending",

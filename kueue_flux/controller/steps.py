@@ -33,6 +33,8 @@ from kueue_flux.runtime.store import Store
 
 # Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
 REFUSED = frozenset({400, 403, 422})
+# The Job controller makes pods within a second or two.
+PODS_GRACE = timedelta(seconds=10)
 KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
@@ -242,19 +244,34 @@ async def start(turn: Turn) -> bool:
     return True
 
 
-async def look_for_volumes(turn: Turn) -> bool:
-    """Find out what volumes are waiting for whose pods have a node and do not get as far as starting containers."""
+async def look_into_delays(turn: Turn) -> bool:
+    """Find out what keeps pods from starting of which nothing is heard: they are not made, or lack a volume."""
     facts = turn.facts
+    if turn.record is None or facts.decided or facts.finished:
+        return True
+    if not facts.pods:
+        started = facts.job["status"].get("startTime") if facts.job else None
+        if started is not None and _is_due(turn, datetime.fromisoformat(started) + PODS_GRACE):
+            facts.holdup = Signal(
+                "PodsNotCreated",
+                f"Job {facts.mc.name} has made no pods in {PODS_GRACE.seconds} s: kubectl describe job "
+                f"{facts.mc.name} tells why (a quota or a policy of the namespace, or a ServiceAccount or RuntimeClass "
+                "that does not exist)",
+            )
+        return True
     since = [datetime.fromisoformat(pod.unmounted_since) for pod in facts.pods if pod.unmounted_since]
     containers = facts.mc.spec.containers
-    if not since or turn.record is None or facts.decided or not any(container.volumes for container in containers):
-        return True
-    due = min(since) + mounts.GRACE
-    if due <= turn.now:
-        facts.unmounted = await mounts.unmounted(turn.client, facts.mc.namespace, containers)
-        due = turn.now + mounts.GRACE
-    turn.wake(due - turn.now)
+    if since and any(container.volumes for container in containers) and _is_due(turn, min(since) + mounts.GRACE):
+        facts.holdup = await mounts.unmounted(turn.client, facts.mc.namespace, containers)
+        turn.wake(mounts.GRACE)
     return True
+
+
+def _is_due(turn: Turn, moment: datetime) -> bool:
+    """Whether a moment has come; asks for a turn when it does."""
+    if moment > turn.now:
+        turn.wake(moment - turn.now)
+    return moment <= turn.now
 
 
 async def wait(turn: Turn) -> bool:
@@ -271,7 +288,7 @@ async def wait(turn: Turn) -> bool:
 
 async def expire(turn: Turn) -> bool:
     """Delete a finished MiniCluster once its time to live is over; what it owns goes with it."""
-    ttl = turn.facts.mc.spec.ttl_seconds_after_finished
+    ttl = turn.facts.mc.seconds_to_live
     ended = turn.facts.status.get("completionTime")
     if ttl is None or not turn.facts.finished or ended is None:
         return True
@@ -289,7 +306,7 @@ async def expire(turn: Turn) -> bool:
     return False
 
 
-STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, look_for_volumes, wait, expire)
+STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, look_into_delays, wait, expire)
 
 
 def stamp(when: datetime) -> str:

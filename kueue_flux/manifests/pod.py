@@ -40,6 +40,9 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
     optional = {
         # Flux is copied first: sidecars may call it.
         "initContainers": [*flux_view.init_containers, *sidecars(mc)],
+        "hostIPC": pod.host_ipc,
+        "hostPID": pod.host_pid,
+        "overhead": pod.resources,
         "shareProcessNamespace": mc.spec.share_process_namespace,
         "imagePullSecrets": _pull_secrets(mc),
         "serviceAccountName": pod.service_account_name,

@@ -465,6 +465,18 @@ INVALID = [
         "affinity to nothing", minicluster({"pod": {"nodeAffinity": {"a": []}}}), "spec.pod.nodeAffinity.a", "no values"
     ),
     BadInput(
+        "processes of the pod and of the node",
+        minicluster({"shareProcessNamespace": True, "pod": {"hostPID": True}}),
+        "spec.pod.hostPID",
+        "containers either share the pod's processes or see the node's",
+    ),
+    BadInput(
+        "overhead without a RuntimeClass",
+        minicluster({"pod": {"resources": {"cpu": 1}}}),
+        "spec.pod.resources",
+        "only a RuntimeClass gives pods an overhead",
+    ),
+    BadInput(
         "restart policy",
         minicluster({"pod": {"restartPolicy": "Always"}}),
         "spec.pod.restartPolicy",

@@ -243,7 +243,6 @@ EXAMPLES = {
         data: {path: /workflow, hostPath: /data}
 """,
         ("snakemake", "--cores", "1", "--flux", "--jobs", "1"),
-        ("spec.cleanup",),
     ),
     "timed": Example(
         """

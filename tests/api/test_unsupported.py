@@ -40,15 +40,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.interactive": (minicluster({"interactive": True}), "spec.interactive"),
     "spec.services": (minicluster({"services": [{"name": "a"}]}), "spec.services"),
     "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
-    "spec.cleanup": (minicluster({"cleanup": True}), "spec.cleanup"),
     **{
         f"spec.logging.{name}": (minicluster({"logging": {name: True}}), f"spec.logging.{name}")
         for name in ("strict", "zeromq", "timed")
     },
-    "spec.pod.restartPolicy": (minicluster({"pod": {"restartPolicy": "OnFailure"}}), "spec.pod.restartPolicy"),
-    "spec.pod.hostIPC": (minicluster({"pod": {"hostIPC": True}}), "spec.pod.hostIPC"),
-    "spec.pod.hostPID": (minicluster({"pod": {"hostPID": True}}), "spec.pod.hostPID"),
-    "spec.pod.resources": (minicluster({"pod": {"resources": {"cpu": 1}}}), "spec.pod.resources"),
     "spec.flux.submitCommand": (flux(submitCommand="a"), "spec.flux.submitCommand"),
     "spec.flux.wrap": (flux(wrap="strace"), "spec.flux.wrap"),
     "spec.flux.arch": (flux(arch="arm"), "spec.flux.arch"),
@@ -66,7 +61,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
 }
 
 ACTED_ON = {
-    "spec": "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished jobLabels shareProcessNamespace",
+    "spec": (
+        "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished cleanup jobLabels "
+        "shareProcessNamespace"
+    ),
     "spec.containers[]": (
         "image name command runFlux workingDir environment secrets launcher resources securityContext imagePullSecret "
         "pullAlways imagePullPolicy volumes ports"
@@ -85,7 +83,7 @@ ACTED_ON = {
     "spec.network": "headlessName disableAffinity",
     "spec.pod": (
         "annotations labels nodeSelector nodeAffinity tolerations serviceAccountName automountServiceAccountToken "
-        "schedulerName runtimeClassName securityContext dnsPolicy"
+        "schedulerName runtimeClassName securityContext dnsPolicy restartPolicy hostIPC hostPID resources"
     ),
     "spec.pod.tolerations[]": "key operator value effect",
 }
@@ -156,6 +154,7 @@ def test_a_sidecar_may_have_shell_text(fields: Object) -> None:
     [
         minicluster({"maxSize": 4}),
         minicluster({"pod": {"restartPolicy": "Never"}}),
+        minicluster({"pod": {"restartPolicy": "OnFailure"}}),
         flux(scheduler={"queuePolicy": "fcfs"}),
         minicluster({"interactive": False, "cleanup": False, "services": []}),
         with_container(runFlux=False),

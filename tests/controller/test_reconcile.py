@@ -492,6 +492,21 @@ async def test_an_image_that_cannot_be_pulled_is_told(world: World, life: Life) 
     assert world.reasons()["Ready"] == "True BrokersUp"
 
 
+async def test_a_job_that_makes_no_pods_is_told(world: World, life: Life) -> None:
+    world.refused = True
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.message("Ready")) == (10, "0 of 4 pods run")
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "False PodsNotCreated"
+    assert world.message("Ready").startswith("Job hello has made no pods in 10 s: kubectl describe job hello tells why")
+    assert told(life)[-1] == ("Warning", "PodsNotCreated")
+    world.refused = False
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
 # -- volumes that cannot be mounted
 
 VOLUMES = {
@@ -586,6 +601,17 @@ async def test_where_nothing_may_be_created_there_is_no_telling(world: World, li
 async def finished(life: Life, mc: MiniClusterBuilder) -> None:
     world = life.world
     await run_until(life, world.make_workload, world.admit, world.end_lead, world.decide_job, world.finish_job, mc=mc)
+
+
+async def test_cleanup_deletes_it_as_soon_as_it_has_finished(world: World, life: Life) -> None:
+    await finished(life, queued().spec(cleanup=True))
+    world.api.collect_garbage()
+    assert world.api.objects == {}
+
+
+async def test_a_time_to_live_goes_before_cleanup(world: World, life: Life) -> None:
+    await finished(life, queued().spec(cleanup=True, ttlSecondsAfterFinished=60))
+    assert world.status["exitCode"] == 0
 
 
 async def test_a_finished_minicluster_is_deleted_when_its_time_is_over(world: World, life: Life) -> None:

@@ -250,7 +250,7 @@ def test_ready(pods_: tuple[PodBuilder, ...], answer: tuple[bool, str, str]) -> 
 def test_what_volumes_wait_for_comes_after_what_a_pod_itself_says() -> None:
     missing = Signal("VolumeMissing", "ConfigMap conf does not exist")
     given = facts(workload=workload().admitted(), pods_=(pod(0).unmounted(), pod(1)))
-    given.unmounted = missing
+    given.holdup = missing
     assert status.ready(given, RECORD, None) == (False, missing)
     given.pods.append(pods.read(pod(2).waiting_for("ErrImagePull").obj(), "flux"))
     assert status.ready(given, RECORD, None)[1].reason == "ImagePullFailed"

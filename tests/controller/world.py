@@ -72,6 +72,7 @@ class World:
         starts: Every pod that was started, in order.
         positions: What the visibility API says.
         unpullable: Indexes of pods whose image cannot be pulled.
+        refused: The Job controller can make no pods.
         unmountable: Indexes of pods of which a node cannot mount all volumes.
     """
 
@@ -81,6 +82,7 @@ class World:
         self.starts: list[Start] = []
         self.unpullable: set[int] = set()
         self.unmountable: set[int] = set()
+        self.refused = False
         self._pods = 0
         self.positions: dict[tuple[str, str], int] = {}
 
@@ -224,7 +226,8 @@ class World:
             self.edit(JOBS, lambda obj: obj["status"].pop("startTime", None))
         elif not over:
             self.edit(JOBS, lambda obj: obj["status"].setdefault("startTime", self.stamp))
-            self._create_pods(job)
+            if not self.refused:
+                self._create_pods(job)
             self._start_pods()
             self._boot()
 
