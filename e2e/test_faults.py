@@ -136,7 +136,10 @@ def frozen_api_server(cluster: Cluster) -> Iterator[None]:
 @contextmanager
 def unreachable_api_server(cluster: Cluster) -> Iterator[None]:
     """All connections to the API server are cut, and new ones refused."""
-    node, rule = f"{cluster.name}-control-plane", "-p tcp --dport 6443 -j REJECT --reject-with tcp-reset".split()
+    node, rule = (
+        f"{cluster.name}-control-plane",
+        ["-p", "tcp", "--dport", "6443", "-j", "REJECT", "--reject-with", "tcp-reset"],
+    )
     cluster.on_node(node, "iptables", "-w", "-I", "INPUT", *rule)
     try:
         yield

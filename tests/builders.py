@@ -120,6 +120,13 @@ class MiniClusterBuilder(Builder):
         self._container.update(fields)
         return self
 
+    def sidecar(self, name: str, **fields: Any) -> Self:
+        """Add a container that does not run Flux; the first one then says that it does."""
+        containers = self._obj["spec"]["containers"]
+        containers[0]["runFlux"] = True
+        containers.append({"name": name, "image": f"{name}:1", **fields})
+        return self
+
     def _part(self, *path: str, **fields: Any) -> Self:
         part = self._obj["spec"]
         for name in path:
@@ -237,12 +244,18 @@ class PodBuilder(Builder):
         self._obj["status"] = {"phase": "Pending"}
         self.condition("PodScheduled")
 
-    def _containers(self, **state: Any) -> Self:
-        self._obj["status"]["containerStatuses"] = [{"name": "flux", "image": "app:1", "state": state}]
+    def _containers(self, ready: bool = False, **state: Any) -> Self:
+        container = {"name": "flux", "image": "app:1", "state": state, "ready": ready}
+        self._obj["status"]["containerStatuses"] = [container]
         return self
 
     def unscheduled(self, message: str = "0/3 nodes are available", reason: str = "Unschedulable") -> Self:
         return self.condition("PodScheduled", "False", reason, message)
+
+    def unmounted(self, since: str = AT) -> Self:
+        """Give it a node, on which its volumes are not mounted."""
+        self.condition("PodScheduled", at=since).condition("PodReadyToStartContainers", "False", at=since)
+        return self.waiting_for("ContainerCreating")
 
     def waiting_for(self, reason: str, message: str = "no", container: str = "containerStatuses") -> Self:
         """Let a container wait for what may never come; `container` is the list it stands in."""
@@ -259,7 +272,19 @@ class PodBuilder(Builder):
         return self
 
     def ready(self) -> Self:
-        return self.running().condition("Ready")
+        return self.running()._containers(ready=True, running={"startedAt": AT}).condition("Ready")
+
+    def with_failing_sidecar(self, restarts: int = 1, exit_code: int = 1, reason: str = "Error") -> Self:
+        """A sidecar that ended, and was started again so many times; its pod is not ready then."""
+        self._obj["status"]["initContainerStatuses"] = [
+            {
+                "name": "log",
+                "restartCount": restarts,
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": exit_code, "reason": reason}} if restarts else {},
+            }
+        ]
+        return self.condition("Ready", "False", "ContainersNotReady")
 
     def ended(self, exit_code: int, message: str = "", reason: str = "") -> Self:
         """End the container that runs Flux, with what it wrote to its termination log and the runtime's reason."""

@@ -127,6 +127,12 @@ MountPath = Annotated[str, Pattern(r"/[^:]+", "an absolute path without a colon,
 """Where something is mounted in a container, or empty."""
 Image = Annotated[str, Pattern(r"[^\s]+", "an image reference without blanks", 1024, optional=False)]
 """A container image reference."""
+RelativePath = Annotated[
+    str, Pattern(r"\.?[^/.][^/]*(/\.?[^/.][^/]*)*", "a relative path without . and ..", 4096, optional=False)
+]
+"""A path below somewhere."""
+OptionalImage = Annotated[str, Pattern(r"[^\s]+", "an image reference without blanks", 1024)]
+"""A container image reference, or empty."""
 Duration = Annotated[
     str,
     Pattern(

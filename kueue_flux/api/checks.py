@@ -10,16 +10,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kueue_flux.api import broker_config, certificate, command, labels, quantity
+from kueue_flux.api.base import LABEL_1035
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import full_name
 
 if TYPE_CHECKING:
+    from kueue_flux.api.container import MiniClusterContainer
     from kueue_flux.api.minicluster import MiniCluster
 
 
 FULL_HOSTNAME_LIMIT = 64
 """Characters that Linux allows a host name to have; a kubelet starts no pod with a longer one."""
+FLUX_CONTAINER = "flux"
+"""The name of the container that runs Flux, where the user gives it none."""
+TAKEN_PATHS = ("/etc/flux/config", "/etc/flux/curve", "/run/flux")
+"""Where the container that runs Flux sees its files (`flux.layout`)."""
 
 
 def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
@@ -28,8 +34,7 @@ def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
 
 
 def _commands_split(mc: MiniCluster) -> Iterator[Problem]:
-    flux = mc.flux_container
-    path = f"spec.containers[{mc.spec.containers.index(flux)}]"
+    flux, path = mc.flux_container, mc.flux_container_path
     if mc.mode in (Mode.RUN, Mode.LAUNCHER):  # elsewhere it is no command, or several
         yield from _split(f"{path}.command", flux.command, command.argv)
     yield from _split(f"{path}.commands.prefix", flux.commands.prefix)
@@ -76,17 +81,121 @@ def _container_names_differ(mc: MiniCluster) -> Iterator[Problem]:
                 f"{container.name!r} is the name of the container that brings Flux",
                 "rename it, or set spec.flux.container.name",
             )
+        if container.name == FLUX_CONTAINER and not mc.flux_container.name and container is not mc.flux_container:
+            yield Problem(
+                f"spec.containers[{index}].name",
+                f"{container.name!r} is the name of the container that runs Flux, which has none of its own",
+                "rename it, or name that container",
+            )
 
 
 def _flux_variables_are_not_secrets(mc: MiniCluster) -> Iterator[Problem]:
-    for index, container in enumerate(mc.spec.containers):
-        for name in container.secrets:
-            if name in mc.spec.flux.environment:
+    for name in mc.flux_container.secrets:
+        if name in mc.spec.flux.environment:
+            yield Problem(
+                f"{mc.flux_container_path}.secrets.{name}",
+                "spec.flux.environment sets the same variable",
+                "remove one of the two",
+            )
+
+
+def _only_flux_runs_jobs(mc: MiniCluster) -> Iterator[Problem]:
+    """What says how Flux runs the command means nothing in a container that does not run Flux."""
+    for at, containers in _pods(mc):
+        for index, container in enumerate(containers):
+            if container is mc.flux_container:
+                continue
+            for field in _job_fields(container):
                 yield Problem(
-                    f"spec.containers[{index}].secrets.{name}",
-                    "spec.flux.environment sets the same variable",
+                    f"{at}[{index}].{field}",
+                    "it belongs to the container that runs Flux",
+                    "move it there, or remove it",
+                    "UnsupportedField",
+                )
+
+
+def _job_fields(container: MiniClusterContainer) -> Iterator[str]:
+    commands = container.commands
+    given = {
+        "launcher": container.launcher,
+        "batch": container.batch,
+        "batchRaw": container.batch_raw,
+        "logs": container.logs,
+        "commands.prefix": commands.prefix,
+        "commands.brokerPre": commands.broker_pre,
+        "commands.workerPre": commands.worker_pre,
+    }
+    return (field for field, value in given.items() if value)
+
+
+def _nothing_around_what_is_not_wrapped(mc: MiniCluster) -> Iterator[Problem]:
+    for at, containers in _pods(mc):
+        for index, container in enumerate(containers):
+            commands = container.commands.model_dump(by_alias=True, exclude_defaults=True)
+            for name in commands if container.no_wrap_entrypoint else ():
+                yield Problem(
+                    f"{at}[{index}].commands.{name}",
+                    "noWrapEntrypoint leaves nothing around the container's command",
                     "remove one of the two",
                 )
+
+
+def _sidecars_ports_have_names(mc: MiniCluster) -> Iterator[Problem]:
+    """A sidecar with ports is reached by a Service of its name."""
+    for index, container in enumerate(mc.spec.containers):
+        if container is mc.flux_container or not container.ports:
+            continue
+        if not re.fullmatch(LABEL_1035, container.name):
+            what = "a Service of this name leads to its ports, and such a name begins with a letter"
+        elif container.name == mc.headless_name:
+            what = "a Service of this name leads to its ports, and it is the name of the headless Service"
+        else:
+            continue
+        yield Problem(f"spec.containers[{index}].name", what, "rename the container")
+
+
+def _volumes_agree(mc: MiniCluster) -> Iterator[Problem]:
+    """The same name in two containers of a pod is the same volume."""
+    for at, containers in _pods(mc):
+        first: dict[str, int] = {}
+        for index, container in enumerate(containers):
+            for name, volume in container.volumes.items():
+                earlier = first.setdefault(name, index)
+                if volume.source != containers[earlier].volumes[name].source:
+                    yield Problem(
+                        f"{at}[{index}].volumes.{name}",
+                        f"{at}[{earlier}].volumes.{name} is of the same name, and says something else of where "
+                        "it comes from",
+                        "rename one of them, or say the same in both",
+                    )
+
+
+def _mounts_differ(mc: MiniCluster) -> Iterator[Problem]:
+    """Two volumes cannot be seen at one path, and some paths are where Flux is."""
+    for at, containers in _pods(mc):
+        for index, container in enumerate(containers):
+            seen = dict.fromkeys(_taken_paths(mc) if at == "spec.containers" else (), "kueue-flux")
+            for name, volume in container.volumes.items():
+                path = volume.mount_path.rstrip("/")
+                if path in seen:
+                    yield Problem(
+                        f"{at}[{index}].volumes.{name}.path",
+                        f"{path} is where the container sees {seen[path]}",
+                        "choose another path",
+                    )
+                seen.setdefault(path, f"the volume {name}")
+
+
+def _taken_paths(mc: MiniCluster) -> Iterator[str]:
+    yield from TAKEN_PATHS
+    if not mc.spec.flux.container.disable:
+        yield mc.spec.flux.container.mount_path.rstrip("/")
+        if not mc.spec.flux.container.image_volume:
+            yield "/opt/software"  # views made by Spack are found there
+
+
+def _pods(mc: MiniCluster) -> list[tuple[str, list[MiniClusterContainer]]]:
+    return [("spec.containers", mc.spec.containers), ("spec.services", mc.spec.services)]
 
 
 def _labels_are_well_formed(mc: MiniCluster) -> Iterator[Problem]:
@@ -176,6 +285,11 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _requests_within_limits,
     _container_names_differ,
     _flux_variables_are_not_secrets,
+    _only_flux_runs_jobs,
+    _nothing_around_what_is_not_wrapped,
+    _sidecars_ports_have_names,
+    _volumes_agree,
+    _mounts_differ,
     _labels_are_well_formed,
     _labels_are_free,
     _kueue_labels_agree,

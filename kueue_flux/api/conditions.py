@@ -60,7 +60,11 @@ class Reason(StrEnum):
     # Ready (and WaitingForAdmission)
     BROKERS_UP = "BrokersUp"
     PODS_PENDING = "PodsPending"
+    PODS_NOT_CREATED = "PodsNotCreated"
+    VOLUME_MISSING = "VolumeMissing"
+    VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    SIDECAR_FAILED = "SidecarFailed"
     BROKERS_STARTING = "BrokersStarting"
     FINISHED = "Finished"
     # Finished

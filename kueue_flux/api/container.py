@@ -14,7 +14,9 @@ from kueue_flux.api.base import (
     Image,
     MountPath,
     ObjectName,
+    OptionalImage,
     OptionalQuantity,
+    RelativePath,
 )
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
 
@@ -32,28 +34,55 @@ class EnvironmentSecret(ApiModel):
 
 
 class ContainerVolume(ApiModel):
-    """A volume that already exists, or an empty one, and where it is mounted."""
+    """A volume, and where the container sees it.
 
-    path: MountPath = Field(default="", description="Where the container sees the volume.")
-    host_path: AbsolutePath = Field(default="", description="A directory of the node.")
-    config_map_name: ObjectName = Field(default="", description="A ConfigMap; see `items`.")
-    items: dict[str, str] = Field(
-        default_factory=dict,
-        max_length=256,
-        description="Which keys of the ConfigMap or Secret become which files.",
+    It comes from one source. Where none is named it is an empty directory, for `data: {path: /data}` asks for no
+    more than a place to write to.
+    """
+
+    path: MountPath = Field(
+        default="",
+        description="Where the container sees the volume; an `emptyDir` without it is shared memory, at /dev/shm.",
     )
-    claim_name: ObjectName = Field(default="", description="An existing PersistentVolumeClaim; needs `path`.")
-    secret_name: ObjectName = Field(default="", description="A Secret.")
+    host_path: AbsolutePath = Field(default="", description="A directory of the node, which must exist.")
+    config_map_name: ObjectName = Field(default="", description="An existing ConfigMap; see `items`.")
+    items: Annotated[dict[str, RelativePath], Field(max_length=256)] = Field(
+        default_factory=dict,
+        description="Which keys of the ConfigMap or Secret become which files; empty for all.",
+    )
+    claim_name: ObjectName = Field(default="", description="An existing PersistentVolumeClaim.")
+    secret_name: ObjectName = Field(default="", description="An existing Secret; see `items`.")
+    image: OptionalImage = Field(
+        default="",
+        description=(
+            "An image whose files are the volume, read-only, with nothing to copy. Needs Kubernetes 1.35 or later. "
+            "An addition to the Flux Operator's fields."
+        ),
+    )
     read_only: bool = Field(default=False, description="Mount it so that the container cannot write.")
-    empty_dir: bool = Field(default=False, description="A directory that lives as long as the pod.")
-    empty_dir_medium: str = Field(default="", description='What holds the empty directory: "" (disk) or Memory.')
+    empty_dir: bool = Field(default=False, description="A directory that is empty at first and lives with the pod.")
+    empty_dir_medium: Literal["", "memory", "Memory"] = Field(
+        default="", description="What holds the empty directory: the node's disk, or its memory."
+    )
     empty_dir_size_limit: OptionalQuantity = Field(
         default="", description="The most that the empty directory may hold."
     )
-    csi_driver: str = Field(default="", description="The name of a CSI driver that provides the volume.")
-    csi_driver_attributes: dict[str, str] = Field(
+    csi_driver: Annotated[str, Field(max_length=63)] = Field(
+        default="", description="The name of a CSI driver that provides the volume."
+    )
+    csi_driver_attributes: Annotated[dict[str, str], Field(max_length=64)] = Field(
         default_factory=dict, description="Attributes that the CSI driver takes."
     )
+
+    @property
+    def mount_path(self) -> str:
+        """Where the container sees the volume, /dev/shm if an empty directory does not say."""
+        return self.path or "/dev/shm"  # noqa: S108
+
+    @property
+    def source(self) -> dict[str, object]:
+        """Where the volume comes from, without what each container that mounts it may say for itself."""
+        return self.model_dump(exclude={"path", "read_only"}, exclude_defaults=True)
 
 
 class LifeCycle(ApiModel):
@@ -164,9 +193,20 @@ class MiniClusterContainer(ApiModel):
     )
     no_wrap_entrypoint: bool = Field(default=False, description="Start a sidecar at once, without waiting for Flux.")
     volumes: dict[str, ContainerVolume] = Field(
-        default_factory=dict, max_length=64, description="Volumes to mount, by name."
+        default_factory=dict,
+        max_length=64,
+        description=(
+            "Volumes to mount, by name. The same name in two containers is the same volume, which each may mount "
+            "elsewhere."
+        ),
     )
     life_cycle: LifeCycle = Field(
         default_factory=LifeCycle, description="Commands that the kubelet runs in the container."
     )
     commands: Commands = Field(default_factory=Commands, description="Shell text that is run around the Flux broker.")
+
+    @property
+    def runs_text(self) -> bool:
+        """Whether a sidecar runs shell text of the user's, and not what its image runs by itself."""
+        around = () if self.no_wrap_entrypoint else self.commands.model_dump(exclude_defaults=True)
+        return bool(self.command or around)

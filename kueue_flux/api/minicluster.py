@@ -109,7 +109,13 @@ class MiniClusterSpec(ApiModel):
     share_process_namespace: bool = Field(
         default=False, description="The containers of a pod see each other's processes."
     )
-    cleanup: bool = Field(default=False, description="Delete pods and storage when the lead has ended.")
+    cleanup: bool = Field(
+        default=False,
+        description=(
+            "Delete the MiniCluster, and all that belongs to it, as soon as it has finished: "
+            "`ttlSecondsAfterFinished: 0` in other words, and that field goes before this one."
+        ),
+    )
 
 
 class AdmissionStatus(ApiModel):
@@ -221,6 +227,18 @@ class MiniCluster(ApiModel):
         return Mode.LAUNCHER if container.launcher else Mode.RUN
 
     @property
+    def flux_container_path(self) -> str:
+        """Where the container that runs Flux stands in the YAML, e.g. `spec.containers[0]`."""
+        flux = self.flux_container
+        return f"spec.containers[{next(i for i, c in enumerate(self.spec.containers) if c is flux)}]"
+
+    @property
+    def sidecars(self) -> list[MiniClusterContainer]:
+        """The containers beside the one that runs Flux."""
+        flux = self.flux_container
+        return [container for container in self.spec.containers if container is not flux]
+
+    @property
     def command(self) -> list[str]:
         """The command's words, as a program receives them; empty where there is a script in its place."""
         return command.argv(self.flux_container.command)
@@ -255,6 +273,12 @@ class MiniCluster(ApiModel):
         """The most seconds that Kueue lets it run once admitted, None for no limit."""
         text = self._label(labels.MAX_EXEC_TIME)
         return int(text) if text else None
+
+    @property
+    def seconds_to_live(self) -> int | None:
+        """How long it stays once it has finished; None for ever."""
+        ttl = self.spec.ttl_seconds_after_finished
+        return 0 if ttl is None and self.spec.cleanup else ttl
 
     @property
     def headless_name(self) -> str:

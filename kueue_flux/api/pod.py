@@ -46,11 +46,22 @@ class PodSpec(ApiModel):
         default="", description="Where the pods look up names; empty means ClusterFirst."
     )
     restart_policy: Literal["", "Never", "OnFailure"] = Field(
-        default="", description="When containers are started again; kueue-flux needs Never, its default."
+        default="",
+        description=(
+            "When service containers that have ended are started again: OnFailure, the default, or Never. In the "
+            "MiniCluster's own pods none is, whatever stands here: a broker that was started again would not belong "
+            "to its instance. Lost pods are replaced as a whole, see `backoffLimit`."
+        ),
     )
     host_ipc: bool = Field(default=False, alias="hostIPC", description="Share the node's IPC namespace.")
     host_pid: bool = Field(default=False, alias="hostPID", description="Share the node's process namespace.")
-    resources: ResourceList = Field(default_factory=dict, description="Resources of the pod as a whole (its overhead).")
+    resources: ResourceList = Field(
+        default_factory=dict,
+        description=(
+            "The overhead of each pod, counted besides what its containers ask for. It must be the one that the "
+            "RuntimeClass named by `runtimeClassName` declares; Kubernetes refuses pods with any other."
+        ),
+    )
 
 
 class Network(ApiModel):

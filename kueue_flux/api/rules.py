@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kueue_flux.api.base import LABEL_1035
+from kueue_flux.api.base import LABEL_1035, LABEL_1123
 from kueue_flux.api.paths import find
 from kueue_flux.api.problems import Problem
 
@@ -29,7 +29,9 @@ ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names t
 _JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
 RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
 
-_SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "emptyDir", "csiDriver")
+RESERVED_VOLUMES = "flux-"  # begins the names of the volumes that kueue-flux adds to the pods
+
+_SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "image", "emptyDir", "csiDriver")
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,12 @@ def _reserved_environment(environment: Mapping[str, object]) -> Iterator[str]:
     return (name for name in environment if re.fullmatch(RESERVED_ENVIRONMENT, name))
 
 
-def _pathless(volume: ContainerVolume) -> bool:
-    return bool(volume.claim_name or volume.host_path) and not volume.path
+def _bad_volume_names(volumes: Mapping[str, object]) -> Iterator[str]:
+    return (repr(name) for name in volumes if len(name) > HOSTNAME_LIMIT or not re.fullmatch(LABEL_1123, name))
+
+
+def _reserved_volume_names(volumes: Mapping[str, object]) -> Iterator[str]:
+    return (name for name in volumes if name.startswith(RESERVED_VOLUMES))
 
 
 def _sources(volume: ContainerVolume) -> int:
@@ -122,10 +128,22 @@ def _sources(volume: ContainerVolume) -> int:
             volume.config_map_name,
             volume.claim_name,
             volume.secret_name,
+            volume.image,
             volume.empty_dir,
             volume.csi_driver,
         )
     )
+
+
+def _idle_settings(volume: ContainerVolume) -> Iterator[str]:
+    if volume.items and not (volume.config_map_name or volume.secret_name):
+        yield "items"
+    if volume.empty_dir_medium and not volume.empty_dir:
+        yield "emptyDirMedium"
+    if volume.empty_dir_size_limit and not volume.empty_dir:
+        yield "emptyDirSizeLimit"
+    if volume.csi_driver_attributes and not volume.csi_driver:
+        yield "csiDriverAttributes"
 
 
 def _bad_toleration(toleration: Toleration) -> Iterator[str]:
@@ -156,6 +174,8 @@ _FLAGS = {
     "pullAlways",
     "minimalService",
     "simple",
+    "shareProcessNamespace",
+    "hostPID",
 }
 
 
@@ -174,6 +194,50 @@ def _environment_rules(at: str) -> list[Rule]:
             _reserved_environment,
             "KUEUE_FLUX_* and JOB_COMPLETION_INDEX are reserved: the start script reads them",
             "rename it",
+        ),
+    ]
+
+
+def _volume_rules(at: str) -> list[Rule]:
+    return [
+        Rule(
+            at,
+            f"self.all(name, size(name) <= {HOSTNAME_LIMIT} && name.matches('^{LABEL_1123}$'))",
+            _bad_volume_names,
+            "a volume's name has lower-case letters, digits and dashes, at most 63",
+            "rename it",
+        ),
+        Rule(
+            at,
+            f"self.all(name, !name.startsWith('{RESERVED_VOLUMES}'))",
+            _reserved_volume_names,
+            "names that begin with flux- are those of the volumes that kueue-flux adds",
+            "rename it",
+        ),
+        Rule(
+            f"{at}{{}}",
+            f"{_set('self.path')} || {_set('self.emptyDir')}",
+            lambda volume: _if(not volume.path and not volume.empty_dir, "path"),
+            "a volume needs a path in the container, unless it is an emptyDir",
+            "set path",
+            "path",
+        ),
+        Rule(
+            f"{at}{{}}",
+            f"[{', '.join(_set(f'self.{source}') for source in _SOURCES)}].filter(set, set).size() <= 1",
+            lambda volume: _if(_sources(volume) > 1),
+            f"a volume has one source: {', '.join(_SOURCES)}",
+            "make a volume of each",
+        ),
+        Rule(
+            f"{at}{{}}",
+            f"(!has(self.items) || size(self.items) == 0 || {_set('self.configMapName')} || {_set('self.secretName')})"
+            f" && (!{_set('self.emptyDirMedium')} || {_set('self.emptyDir')})"
+            f" && (!has(self.csiDriverAttributes) || size(self.csiDriverAttributes) == 0 || {_set('self.csiDriver')})",
+            _idle_settings,
+            "it belongs to a source that this volume does not have (items: configMapName or secretName, emptyDirMedium "
+            "and emptyDirSizeLimit: emptyDir, csiDriverAttributes: csiDriver)",
+            "name that source, or remove it",
         ),
     ]
 
@@ -295,21 +359,8 @@ RULES: list[Rule] = [
     *_environment_rules("spec.containers[].environment"),
     *_environment_rules("spec.containers[].secrets"),
     *_environment_rules("spec.flux.environment"),
-    Rule(
-        "spec.containers[].volumes{}",
-        f"!({_set('self.claimName')} || {_set('self.hostPath')}) || {_set('self.path')}",
-        lambda volume: _if(_pathless(volume), "path"),
-        "a claim or host path needs a path in the container",
-        "set path",
-        "path",
-    ),
-    Rule(
-        "spec.containers[].volumes{}",
-        f"[{', '.join(_set(f'self.{source}') for source in _SOURCES)}].filter(set, set).size() <= 1",
-        lambda volume: _if(_sources(volume) > 1),
-        f"a volume has one source: {', '.join(_SOURCES)}",
-        "make a volume of each",
-    ),
+    *_volume_rules("spec.containers[].volumes"),
+    *_volume_rules("spec.services[].volumes"),
     Rule(
         "spec.flux.container",
         f"!({_set('self.disable')} && {_set('self.imageVolume')})",
@@ -349,6 +400,22 @@ RULES: list[Rule] = [
         "a hostlist takes the place of clusters",
         "remove hostlist or clusters",
         "hostlist",
+    ),
+    Rule(
+        "spec",
+        f"!({_set('self.shareProcessNamespace')} && has(self.pod) && {_set('self.pod.hostPID')})",
+        lambda spec: _if(spec.share_process_namespace and spec.pod.host_pid, "pod.hostPID"),
+        "containers either share the pod's processes or see the node's",
+        "remove hostPID or shareProcessNamespace",
+        "pod.hostPID",
+    ),
+    Rule(
+        "spec.pod",
+        f"!has(self.resources) || size(self.resources) == 0 || {_set('self.runtimeClassName')}",
+        lambda pod: _if(bool(pod.resources) and not pod.runtime_class_name, "resources"),
+        "only a RuntimeClass gives pods an overhead",
+        "set runtimeClassName, or say what containers ask for in spec.containers[].resources",
+        "resources",
     ),
     Rule(
         "spec.pod.tolerations[]",

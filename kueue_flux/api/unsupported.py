@@ -28,6 +28,7 @@ class Refusal:
         remedy: what to do instead.
         unless: in words, for the documentation, what is accepted besides the default; empty for nothing.
         accepts: the same as a function of the value and the MiniCluster.
+        sidecars: it is acted on in the containers that do not run Flux.
     """
 
     field: str
@@ -35,10 +36,13 @@ class Refusal:
     remedy: str
     unless: str = ""
     accepts: Callable[[Any, MiniCluster], bool] = lambda value, mc: False
+    sidecars: bool = False
 
     def problems(self, mc: MiniCluster) -> Iterator[Problem]:
         """Yield a problem for each place where the field is set."""
         for found in find(mc, self.field):
+            if self.sidecars and not found.path.startswith(f"{mc.flux_container_path}."):
+                continue
             if self._is_set(found) and not self.accepts(found.value, mc):
                 yield Problem(found.path, self.message, self.remedy, "UnsupportedField")
 
@@ -47,21 +51,24 @@ class Refusal:
 
 
 _BURSTING = "one Flux instance over several clusters is not supported yet"
+_OF_SIDECARS = "it is that of a container that does not run Flux"
 _SHELL_TEXT = "shell text around the broker is not supported yet"
 
 REFUSALS: list[Refusal] = [
     Refusal(
-        "spec.containers[]",
-        "sidecars are not supported yet",
-        "keep only the container that runs Flux",
-        unless="it is the container that runs Flux",
-        accepts=lambda container, mc: container is mc.flux_container,
+        "spec.containers[].noWrapEntrypoint",
+        "the container that runs Flux is started by kueue-flux",
+        "remove it",
+        unless=_OF_SIDECARS,
+        sidecars=True,
     ),
-    Refusal("spec.containers[].ports", "ports need no declaration to be reached", "remove them"),
-    Refusal("spec.containers[].noWrapEntrypoint", "it belongs to sidecars, which are not supported yet", "remove it"),
-    Refusal("spec.containers[].volumes", "volumes are not supported yet", "bring the data in the image"),
-    Refusal("spec.containers[].lifeCycle", "life-cycle commands are not supported yet", "call them in the command"),
-    Refusal("spec.containers[].commands.servicePre", _SHELL_TEXT, "do it in the image"),
+    Refusal(
+        "spec.containers[].commands.servicePre",
+        "it runs before the command of a sidecar, and this container runs Flux",
+        "write it into commands.pre",
+        unless=_OF_SIDECARS,
+        sidecars=True,
+    ),
     Refusal(
         "spec.maxSize",
         "growing is not supported yet",
@@ -71,19 +78,6 @@ REFUSALS: list[Refusal] = [
     ),
     Refusal("spec.services", "service containers are not supported yet", "run them as a Deployment of their own"),
     Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
-    Refusal("spec.shareProcessNamespace", "it belongs to sidecars, which are not supported yet", "remove it"),
-    Refusal("spec.cleanup", "it is not supported yet", "set spec.ttlSecondsAfterFinished: 0, which deletes all"),
-    Refusal(
-        "spec.pod.restartPolicy",
-        "a container that is started again would hide the failure of its broker",
-        "remove it; spec.backoffLimit starts whole pods anew",
-        unless="it is Never",
-        accepts=lambda policy, mc: policy == "Never",
-    ),
-    Refusal("spec.pod.hostIPC", "sharing the node's IPC namespace is not supported yet", "remove it"),
-    Refusal("spec.pod.hostPID", "sharing the node's process namespace is not supported yet", "remove it"),
-    Refusal("spec.pod.resources", "pod overhead comes from the RuntimeClass", "set spec.containers[0].resources"),
-    Refusal("spec.flux.noWaitSocket", "it belongs to sidecars, which are not supported yet", "remove it"),
     Refusal(
         "spec.flux.completeWorkers",
         "a failed worker fails or restarts the Job in this version",

@@ -15,7 +15,7 @@ MADE_FROM = "flux-framework.org/made-from"
 """The annotation on the Job: JSON `{"generation": of the MiniCluster, "spec": its specification}`."""
 
 # May be changed at any time, and counts at once.
-FREE = ("ttlSecondsAfterFinished",)
+FREE = ("ttlSecondsAfterFinished", "cleanup")
 
 
 # The one secret that a specification may hold: {"flux": {"curveCert": TEXT}}. Who may read Jobs may not read Secrets.

@@ -13,7 +13,6 @@ from kueue_flux.flux.termination import Reason, Termination
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import Admission, Signal, WorkloadView
 
-
 # What ends a run on any pod, and how the lead ends when another pod has.
 CAUSES = frozenset({Reason.PRE_FAILED, Reason.FLUX_NOT_FOUND, Reason.FLUX_FAILED})
 FOLLOWING = frozenset({Reason.TERMINATED, Reason.WORKER_LOST, Reason.KILLED})
@@ -31,6 +30,7 @@ class Facts:
         position: Place in the ClusterQueue, from 0; None where unknown.
         status: The status as last written.
         obstacle: Why the Job could not be created just now.
+        holdup: What keeps pods from starting, where they do not say so themselves.
     """
 
     mc: MiniCluster
@@ -40,6 +40,7 @@ class Facts:
     position: int | None = None
     status: dict[str, Any] = field(default_factory=dict)
     obstacle: Signal | None = None
+    holdup: Signal | None = None
 
     @property
     def queue(self) -> str | None:

@@ -10,6 +10,8 @@ from kueue_flux.kueue.workload import Signal
 INDEX = "batch.kubernetes.io/job-completion-index"
 LEAD = 0
 
+SANDBOX_READY = "PodReadyToStartContainers"
+
 # ContainerStateTerminated: what a container runtime says where the kernel ended one of its processes.
 OOM_KILLED = "OOMKilled"
 SIGKILLED = 137
@@ -28,8 +30,10 @@ class PodView:
         index: Its completion index, which is its broker's rank.
         created: When it was created (RFC 3339).
         running: Its containers run.
-        ready: Its broker is up (or was, and has ended well).
+        ready: Its broker is up (or was, and has ended well), whatever its sidecars do.
         stuck: Why it does not start, when it will not by itself.
+        unmounted_since: When it got its node (RFC 3339), if the node has not mounted all of its volumes since.
+        failing: Which sidecar had to be started again, and why; None where none had to.
         termination: How the container that runs Flux ended; None while it has not.
     """
 
@@ -39,6 +43,8 @@ class PodView:
     running: bool
     ready: bool
     stuck: Signal | None
+    unmounted_since: str | None
+    failing: str | None
     termination: Termination | None
 
 
@@ -55,8 +61,10 @@ def read(pod: Mapping[str, Any], container: str) -> PodView:
         index=int(meta.get("labels", {}).get(INDEX, -1)),
         created=meta["creationTimestamp"],
         running=phase == "Running",
-        ready=ended_well or conditions.get("Ready", {}).get("status") == "True",
+        ready=ended_well or _is_ready(status, container),
         stuck=_stuck(status, conditions),
+        unmounted_since=_unmounted_since(conditions),
+        failing=_failing(status),
         termination=termination,
     )
 
@@ -65,6 +73,22 @@ def lead(pods: Iterable[PodView]) -> PodView | None:
     """The lead's pod; of several the youngest, which has taken the place of those that were lost."""
     leads = [pod for pod in pods if pod.index == LEAD]
     return max(leads, key=lambda pod: (pod.created, pod.name), default=None)
+
+
+def _is_ready(status: Mapping[str, Any], name: str) -> bool:
+    return any(c.get("name") == name and c.get("ready") for c in status.get("containerStatuses", []))
+
+
+def _failing(status: Mapping[str, Any]) -> str | None:
+    # Only sidecars are ever started again: all other containers end with their pod (restartPolicy: Never).
+    for container in status.get("initContainerStatuses", []):
+        ended = container.get("lastState", {}).get("terminated")
+        if container.get("restartCount") and ended:
+            why = "" if ended.get("reason") in (None, "Error", "Completed") else f" ({ended['reason']})"
+            count = container["restartCount"]
+            times = "once" if count == 1 else f"{count} times"
+            return f"sidecar {container['name']} ended with exit code {ended['exitCode']}{why}, restarted {times}"
+    return None
 
 
 def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> Signal | None:
@@ -77,6 +101,14 @@ def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]
     if scheduled.get("status") == "False":
         return Signal(scheduled.get("reason", "Unschedulable"), scheduled.get("message", ""))
     return None
+
+
+def _unmounted_since(conditions: Mapping[str, Mapping[str, Any]]) -> str | None:
+    # The sandbox is made once the volumes are mounted (Kubernetes: PodReadyToStartContainers).
+    scheduled = conditions.get("PodScheduled", {})
+    if scheduled.get("status") != "True" or conditions.get(SANDBOX_READY, {}).get("status") != "False":
+        return None
+    return scheduled.get("lastTransitionTime")
 
 
 def _termination(status: Mapping[str, Any], name: str) -> Termination | None:

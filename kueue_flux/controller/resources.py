@@ -32,6 +32,8 @@ _METADATA = (
     "ownerReferences",
 )
 
+POD_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodReadyToStartContainers"})
+
 # Where a transform leaves which other controllers wrote the status, and when last; no real field is called so.
 FOREIGN_WRITERS = "kueue-flux/foreign-status-writers"
 
@@ -77,9 +79,9 @@ def keep_workload(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_pod(obj: dict[str, Any]) -> dict[str, Any]:
-    """Keep the phase, whether it is scheduled and ready, and how its containers stand."""
+    """Keep the phase, how far it is with starting, and how its containers stand."""
     status = obj.get("status", {})
-    conditions = [c for c in status.get("conditions", []) if c["type"] in ("Ready", "PodScheduled")]
+    conditions = [c for c in status.get("conditions", []) if c["type"] in POD_CONDITIONS]
     kept = {key: status[key] for key in ("phase", "containerStatuses", "initContainerStatuses") if key in status}
     return {"metadata": _metadata(obj["metadata"]), "status": {**kept, "conditions": conditions}}
 

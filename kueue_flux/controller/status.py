@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kueue_flux.api.conditions import ConditionType, set_condition
+from kueue_flux.controller import mounts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.pods import IMAGE_REASONS
 from kueue_flux.flux.termination import Reason, Termination
@@ -169,18 +170,31 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
     if not record:
         return False, Signal("WaitingForAdmission", "no pods before admission")
     size, up = record["size"], sum(pod.ready for pod in facts.pods)
+    failing = next((f"pod {pod.name}: {pod.failing}" for pod in facts.pods if pod.failing), None)
     if up >= size:
+        if failing:  # the run goes on without it, or with what it does between its failures
+            return True, Signal("SidecarFailed", f"all {size} brokers are up, but {failing}")
         return True, Signal("BrokersUp", f"all {size} brokers are up")
     for pod in facts.pods:
         if pod.stuck:
-            said = f"pod {pod.name}: {pod.stuck.reason}: {pod.stuck.message}"
-            if pod.stuck.reason in IMAGE_REASONS:
-                return False, Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
-            return False, Signal("PodsPending", said)
+            return False, _stuck(facts, pod.name, pod.stuck)
+    if failing:
+        return False, Signal("SidecarFailed", failing)
+    if facts.holdup:
+        return False, facts.holdup
     running = sum(pod.running for pod in facts.pods)
     if running < size:
         return False, Signal("PodsPending", f"{running} of {size} pods run")
     return False, Signal("BrokersStarting", f"{up} of {size} brokers are up")
+
+
+def _stuck(facts: Facts, pod: str, why: Signal) -> Signal:
+    if claim := mounts.unbound(why, facts.mc.spec.containers):
+        return Signal(claim.reason, f"pod {pod}: {claim.message}")
+    said = f"pod {pod}: {why.reason}: {why.message}"
+    if why.reason in IMAGE_REASONS:
+        return Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
+    return Signal("PodsPending", said)
 
 
 # How long the lead's last words may lag behind the Job's end: they come by another watch.
@@ -267,7 +281,18 @@ def turned(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 # What is worth an event when a condition turns, beyond what the steps tell themselves.
 WARNINGS = frozenset(
-    {"ImagePullFailed", "KueueNotReady", "NameTaken", "ConflictingController", "SpecChanged", "Refused"}
+    {
+        "ImagePullFailed",
+        "PodsNotCreated",
+        "SidecarFailed",
+        "VolumeMissing",
+        "VolumePending",
+        "KueueNotReady",
+        "NameTaken",
+        "ConflictingController",
+        "SpecChanged",
+        "Refused",
+    }
 )
 
 # Every MiniCluster passes through these on its way; no news.
@@ -285,7 +310,7 @@ def tell(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str,
         if kind == ConditionType.FINISHED and now_ == "True":
             events.append(("Normal" if reason == "Succeeded" else "Warning", reason, condition["message"]))
         elif kind == ConditionType.READY and now_ == "True":
-            events.append(("Normal", reason, condition["message"]))
+            events.append(("Warning" if reason in WARNINGS else "Normal", reason, condition["message"]))
         elif now_ == "False" and reason in WARNINGS:
             events.append(("Warning", reason, condition["message"]))
         elif kind == ConditionType.QUOTA_RESERVED and now_ == "False" and reason not in TRANSIENT:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kueue_flux.controller import accepted, status
+from kueue_flux.controller import accepted, mounts, status
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
@@ -25,13 +25,16 @@ from kueue_flux.controller.writes import (
     write_files,
 )
 from kueue_flux.kueue.workload import Signal
-from kueue_flux.manifests import after_admission, before_admission
+from kueue_flux.manifests import after_admission, before_admission, for_convenience
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
+from kueue_flux.runtime.resource import Object
 from kueue_flux.runtime.store import Store
 
 # Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
 REFUSED = frozenset({400, 403, 422})
+# The Job controller makes pods within a second or two.
+PODS_GRACE = timedelta(seconds=10)
 KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
@@ -114,6 +117,8 @@ async def declare(turn: Turn) -> bool:
     try:
         for manifest in others:
             await create(turn.client, manifest)
+        for manifest in for_convenience(facts.mc):
+            await _create_if_free(turn, manifest)
         created = await create(turn.client, job)
     except LeftoverError as leftover:
         turn.trouble = Signal("NameTaken", f"{leftover}; it is being deleted")
@@ -147,6 +152,14 @@ async def declare(turn: Turn) -> bool:
     if facts.mc.spec.flux.curve_cert:
         turn.events.append(("Warning", "CertificateExposed", CERTIFICATE_EXPOSED))
     return True
+
+
+async def _create_if_free(turn: Turn, manifest: Object) -> None:
+    try:
+        await create(turn.client, manifest)
+    except NameTakenError as taken:
+        others = f"reach it as {turn.facts.mc.name}-0.{turn.facts.mc.headless_name}"
+        turn.events.append(("Warning", "NameTaken", f"{taken.what} is there and is not ours: {others}"))
 
 
 async def compare(turn: Turn) -> bool:
@@ -238,6 +251,36 @@ async def start(turn: Turn) -> bool:
     return True
 
 
+async def look_into_delays(turn: Turn) -> bool:
+    """Find out what keeps pods from starting of which nothing is heard: they are not made, or lack a volume."""
+    facts = turn.facts
+    if turn.record is None or facts.decided or facts.finished:
+        return True
+    if not facts.pods:
+        started = facts.job["status"].get("startTime") if facts.job else None
+        if started is not None and _is_due(turn, datetime.fromisoformat(started) + PODS_GRACE):
+            facts.holdup = Signal(
+                "PodsNotCreated",
+                f"Job {facts.mc.name} has made no pods in {PODS_GRACE.seconds} s: kubectl describe job "
+                f"{facts.mc.name} tells why (a quota or a policy of the namespace, or a ServiceAccount or RuntimeClass "
+                "that does not exist)",
+            )
+        return True
+    since = [datetime.fromisoformat(pod.unmounted_since) for pod in facts.pods if pod.unmounted_since]
+    containers = facts.mc.spec.containers
+    if since and any(container.volumes for container in containers) and _is_due(turn, min(since) + mounts.GRACE):
+        facts.holdup = await mounts.unmounted(turn.client, facts.mc.namespace, containers)
+        turn.wake(mounts.GRACE)
+    return True
+
+
+def _is_due(turn: Turn, moment: datetime) -> bool:
+    """Whether a moment has come; asks for a turn when it does."""
+    if moment > turn.now:
+        turn.wake(moment - turn.now)
+    return moment <= turn.now
+
+
 async def wait(turn: Turn) -> bool:
     """Look again later for what no event will announce: a Kueue that stays silent, a lead's last words."""
     facts = turn.facts
@@ -252,7 +295,7 @@ async def wait(turn: Turn) -> bool:
 
 async def expire(turn: Turn) -> bool:
     """Delete a finished MiniCluster once its time to live is over; what it owns goes with it."""
-    ttl = turn.facts.mc.spec.ttl_seconds_after_finished
+    ttl = turn.facts.mc.seconds_to_live
     ended = turn.facts.status.get("completionTime")
     if ttl is None or not turn.facts.finished or ended is None:
         return True
@@ -270,7 +313,7 @@ async def expire(turn: Turn) -> bool:
     return False
 
 
-STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, wait, expire)
+STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, look_into_delays, wait, expire)
 
 
 def stamp(when: datetime) -> str:

@@ -12,7 +12,15 @@ from kueue_flux.runtime.resource import Object
 
 
 class NameTakenError(Exception):
-    """An object of the name that is needed exists and is not this MiniCluster's."""
+    """An object of the name that is needed exists and is not this MiniCluster's.
+
+    Args:
+        what: The object: kind and name.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is there and is not ours: rename the MiniCluster, or delete that")
+        self.what = what
 
 
 class ConflictingControllerError(Exception):
@@ -57,8 +65,7 @@ async def create(client: Client, manifest: Object) -> Object:
 
 
 def _taken(manifest: Object) -> NameTakenError:
-    what = f"{manifest['kind']} {manifest['metadata']['name']}"
-    return NameTakenError(f"{what} is there and is not ours: rename the MiniCluster, or delete that")
+    return NameTakenError(f"{manifest['kind']} {manifest['metadata']['name']}")
 
 
 class Written(IntEnum):

@@ -13,12 +13,17 @@ from kueue_flux.manifests.certificate import certificate_secret
 from kueue_flux.manifests.config_map import config_map
 from kueue_flux.manifests.job import job
 from kueue_flux.manifests.network_policy import network_policy
-from kueue_flux.manifests.service import service
+from kueue_flux.manifests.service import service, sidecar_services
 
 
 def before_admission(mc: MiniCluster) -> list[dict[str, Any]]:
     """What a MiniCluster needs while it waits for quota: Service, NetworkPolicy, suspended Job."""
     return [service(mc), network_policy(mc), job(mc)]
+
+
+def for_convenience(mc: MiniCluster) -> list[dict[str, Any]]:
+    """What it can do without, where something else has the name: the Services of its sidecars."""
+    return sidecar_services(mc)
 
 
 def after_admission(

@@ -1,4 +1,4 @@
-"""The NetworkPolicy: only the MiniCluster's own pods reach its brokers and its MPI ports.
+"""The NetworkPolicy: only the MiniCluster's own pods reach its brokers and its MPI ports, others what it declares.
 
 CURVE already keeps strangers out of the overlay network; the policy also keeps them from trying,
 and covers what user programs open. Enforced only where the cluster's network plugin does so.
@@ -13,6 +13,9 @@ from kueue_flux.manifests.common import metadata, pod_labels
 def network_policy(mc: MiniCluster) -> dict[str, Any]:
     """Build the NetworkPolicy. Outgoing traffic stays as the cluster has it."""
     own = {"matchLabels": pod_labels(mc)}
+    declared = sorted({port for container in (*mc.spec.containers, *mc.spec.services) for port in container.ports})
+    # A declared port is there to be reached, from within the namespace.
+    anybody = {"from": [{"podSelector": {}}], "ports": [{"port": port, "protocol": "TCP"} for port in declared]}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -20,6 +23,6 @@ def network_policy(mc: MiniCluster) -> dict[str, Any]:
         "spec": {
             "podSelector": own,
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": [{"podSelector": own}]}],
+            "ingress": [{"from": [{"podSelector": own}]}, *([anybody] if declared else [])],
         },
     }

@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from typing import Any
 
+from kueue_flux.api.checks import FLUX_CONTAINER
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
+from kueue_flux.manifests.container import container, literal
 from kueue_flux.manifests.mode import arguments, settings, user_files
-from kueue_flux.manifests.view import view
+from kueue_flux.manifests.sidecar import sidecars
+from kueue_flux.manifests.view import View, view
+from kueue_flux.manifests.volumes import volumes
 
 # The files of a Secret belong to root, and which user an image runs as is not for us to know; only this container
 # mounts it. An fsGroup would open it too, but would also change the owner of the user's own volumes.
@@ -16,7 +20,7 @@ SECRET_MODE = 0o444
 
 def flux_container_name(mc: MiniCluster) -> str:
     """The name of the container that runs the broker, as the user gave it or ours."""
-    return mc.flux_container.name or "flux"
+    return mc.flux_container.name or FLUX_CONTAINER
 
 
 def pod_template(mc: MiniCluster) -> dict[str, Any]:
@@ -31,11 +35,16 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         # Off by default: one variable for each Service of the namespace, none of them for us.
         "enableServiceLinks": False,
         "automountServiceAccountToken": pod.automount_service_account_token,
-        "containers": [_flux_container(mc, flux_view.mounts, flux_view.env)],
-        "volumes": [*_volumes(mc), *flux_view.volumes],
+        "containers": [_flux_container(mc, flux_view)],
+        "volumes": [*_volumes(mc), *flux_view.volumes, *volumes(mc.spec.containers)],
     }
     optional = {
-        "initContainers": flux_view.init_containers,
+        # Flux is copied first: sidecars may call it.
+        "initContainers": [*flux_view.init_containers, *sidecars(mc)],
+        "hostIPC": pod.host_ipc,
+        "hostPID": pod.host_pid,
+        "overhead": pod.resources,
+        "shareProcessNamespace": mc.spec.share_process_namespace,
         "imagePullSecrets": _pull_secrets(mc),
         "serviceAccountName": pod.service_account_name,
         "nodeSelector": pod.node_selector,
@@ -54,21 +63,20 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
     return template
 
 
-def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict[str, str]) -> dict[str, Any]:
+def _flux_container(mc: MiniCluster, flux_view: View) -> dict[str, Any]:
     user = mc.flux_container
-    container: dict[str, Any] = {
-        "name": flux_container_name(mc),
-        "image": user.image,
-        "imagePullPolicy": user.image_pull_policy or ("Always" if user.pull_always else "IfNotPresent"),
+    built = container(user, flux_container_name(mc), _settings(mc, flux_view))
+    return {
+        **built,
         # The script is the same for everyone; what the user typed reaches it as arguments, never as text.
         "command": ["/bin/sh", layout.START_SCRIPT],
         "args": [literal(word) for word in arguments(mc).words],
-        "env": _environment(mc, env),
         "volumeMounts": [
             {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
             {"name": "flux-curve", "mountPath": layout.CURVE_DIR, "readOnly": True},
             {"name": "flux-run", "mountPath": layout.RUN_DIR},
-            *mounts,
+            *flux_view.mounts,
+            *built.get("volumeMounts", []),
         ],
         # Ready in Kueue's sense means that the broker is up. A startup probe stops once it has succeeded,
         # where a readiness probe would go on running a process in every pod for the whole life of the job.
@@ -79,30 +87,10 @@ def _flux_container(mc: MiniCluster, mounts: Iterable[dict[str, Any]], env: dict
             "failureThreshold": 2**31 - 1,
         },
     }
-    optional = {
-        "workingDir": user.working_dir,
-        "resources": user.resources,
-        "securityContext": user.security_context,
-    }
-    container.update({key: value for key, value in optional.items() if value})
-    return container
 
 
-def literal(word: str) -> str:
-    """Keep a kubelet from expanding `$(VAR)` in an argument (Kubernetes: Container.args)."""
-    return word.replace("$", "$$")
-
-
-def _environment(mc: MiniCluster, view_env: dict[str, str]) -> list[dict[str, Any]]:
-    user = mc.flux_container
-    values = {**user.environment, **mc.spec.flux.environment, **settings(mc), **view_env}
-    return [
-        *({"name": name, "value": literal(value)} for name, value in sorted(values.items())),
-        *(
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
-            for name, secret in sorted(user.secrets.items())
-        ),
-    ]
+def _settings(mc: MiniCluster, flux_view: View) -> dict[str, str]:
+    return {**mc.spec.flux.environment, **settings(mc), **flux_view.env}
 
 
 def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:

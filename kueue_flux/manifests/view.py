@@ -11,6 +11,7 @@ from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
+from kueue_flux.manifests.container import literal
 
 VOLUME = "flux-view"
 # Spack's views refer to packages by this path, so it must exist in the application's container too.
@@ -43,7 +44,8 @@ def view(mc: MiniCluster) -> View:
         "name": source.name,
         "image": source.image,
         "imagePullPolicy": pull,
-        "command": ["/bin/sh", "-c", _copy_script(), "copy-view", source.mount_path],
+        "command": ["/bin/sh", "-c", _file("copy-view.sh"), "copy-view", source.mount_path],
+        "args": [literal(f"{use_view()}export fluxsocket={layout.LOCAL_URI}\n")],
         "volumeMounts": [{"name": VOLUME, "mountPath": source.mount_path}],
     }
     optional = {
@@ -63,5 +65,10 @@ def view(mc: MiniCluster) -> View:
     )
 
 
-def _copy_script() -> str:
-    return files("kueue_flux.manifests").joinpath("files/copy-view.sh").read_text()
+def use_view() -> str:
+    """Shell text that lets the `flux` of the view at $view be found."""
+    return _file("flux-view.sh")
+
+
+def _file(name: str) -> str:
+    return files("kueue_flux.manifests").joinpath(f"files/{name}").read_text(encoding="utf-8")

@@ -187,6 +187,32 @@ class Client:
         path = resource.path(metadata.get("namespace"), metadata["name"] if subresource else None, subresource)
         return await self.request("POST", path, body=obj)
 
+    async def exists(self, resource: Resource, name: str, namespace: str | None = None) -> bool:
+        """Whether an object of this name exists: a look with no more than the right to create one.
+
+        Args:
+            resource: its type, of which an object needs no more than a name to be valid.
+            name: its name.
+            namespace: its namespace.
+
+        Raises:
+            ApiError: the server would not let it be created, so that there is no telling.
+
+        Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
+        """
+        obj = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, **({"namespace": namespace} if namespace else {})},
+        }
+        try:
+            await self.request("POST", resource.path(namespace), query={"dryRun": "All"}, body=obj)
+        except ApiError as error:
+            if not error.already_exists:
+                raise
+            return True
+        return False
+
     async def replace(self, resource: Resource, obj: Object, *, subresource: str | None = None) -> Object:
         """Replace an object; with `metadata.resourceVersion` only that version (else a conflict)."""
         metadata = obj["metadata"]

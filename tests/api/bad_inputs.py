@@ -30,6 +30,11 @@ def with_containers(*containers: Object) -> Object:
     return minicluster({"containers": [{"image": "ubuntu:noble", "command": "hostname", **c} for c in containers]})
 
 
+def with_service(**fields: Any) -> Object:
+    """A MiniCluster whose one service has these fields besides an image and a name."""
+    return minicluster({"services": [{"image": "nginx", "name": "web", **fields}]})
+
+
 @dataclass(frozen=True)
 class BadInput:
     """A MiniCluster that is wrong.
@@ -87,6 +92,35 @@ INVALID = [
         "two containers have the same name",
     ),
     BadInput("container name", with_container(name="My_App"), "spec.containers[0].name", "is not a DNS label"),
+    BadInput(
+        "sidecar with the name of the container that runs Flux",
+        with_containers({"runFlux": True}, {"name": "flux"}),
+        "spec.containers[1].name",
+        "is the name of the container that runs Flux",
+        at_apply=False,
+    ),
+    BadInput(
+        "sidecar with ports and a name that a Service cannot have",
+        with_containers({"runFlux": True}, {"name": "3d", "ports": [80]}),
+        "spec.containers[1].name",
+        "a Service of this name leads to its ports, and such a name begins with a letter",
+        at_apply=False,
+    ),
+    BadInput(
+        "sidecar with ports and the name of the headless Service",
+        with_containers({"runFlux": True}, {"name": "flux-sample", "ports": [80]}),
+        "spec.containers[1].name",
+        "it is the name of the headless Service",
+        at_apply=False,
+    ),
+    BadInput("port", with_container(ports=[0]), "spec.containers[0].ports[0]", "must be at least 1"),
+    BadInput(
+        "something around what is not wrapped",
+        with_containers({"runFlux": True}, {"name": "a", "noWrapEntrypoint": True, "commands": {"post": "b"}}),
+        "spec.containers[1].commands.post",
+        "noWrapEntrypoint leaves nothing around",
+        at_apply=False,
+    ),
     BadInput(
         "name of the view",
         with_container(name="flux-view"),
@@ -270,17 +304,122 @@ INVALID = [
         "spec.containers[0].securityContext.runAsUser",
         "must be a whole number",
     ),
-    BadInput(
-        "claim without path",
-        with_container(volumes={"data": {"claimName": "data"}}),
-        "spec.containers[0].volumes.data.path",
-        "needs a path",
+    *(
+        BadInput(
+            f"volume without path: {source or 'nothing said'}",
+            with_container(volumes={"data": {source: "data"} if source else {}}),
+            "spec.containers[0].volumes.data.path",
+            "needs a path",
+        )
+        for source in ("claimName", "configMapName", "secretName", "image", "csiDriver", "")
     ),
     BadInput(
         "volume with two sources",
         with_container(volumes={"data": {"emptyDir": True, "secretName": "a"}}),
         "spec.containers[0].volumes.data",
         "one source",
+    ),
+    BadInput(
+        "volume of a service with two sources",
+        with_service(volumes={"data": {"path": "/a", "image": "b", "hostPath": "/c"}}),
+        "spec.services[0].volumes.data",
+        "one source",
+    ),
+    BadInput(
+        "volume with a bad name",
+        with_container(volumes={"My_Data": {"path": "/a"}}),
+        "spec.containers[0].volumes.'My_Data'",
+        "a volume's name has lower-case letters",
+    ),
+    BadInput(
+        "volume with a long name",
+        with_container(volumes={"v" * 64: {"path": "/a"}}),
+        f"spec.containers[0].volumes.'{'v' * 64}'",
+        "at most 63",
+    ),
+    BadInput(
+        "volume with a name of ours",
+        with_container(volumes={"flux-curve": {"path": "/a"}}),
+        "spec.containers[0].volumes.flux-curve",
+        "those of the volumes that kueue-flux adds",
+    ),
+    *(
+        BadInput(
+            f"{setting} without its source",
+            with_container(volumes={"data": {"path": "/a", "hostPath": "/b", setting: value}}),
+            f"spec.containers[0].volumes.data.{setting}",
+            "belongs to a source that this volume does not have",
+            at_apply=setting != "emptyDirSizeLimit",  # a quantity costs CEL more than its budget
+        )
+        for setting, value in (
+            ("items", {"a": "b"}),
+            ("emptyDirMedium", "memory"),
+            ("emptyDirSizeLimit", "1Gi"),
+            ("csiDriverAttributes", {"a": "b"}),
+        )
+    ),
+    BadInput(
+        "medium",
+        with_container(volumes={"data": {"emptyDir": True, "emptyDirMedium": "disk"}}),
+        "spec.containers[0].volumes.data.emptyDirMedium",
+        "must be one of '', 'memory' or 'Memory'",
+    ),
+    *(
+        BadInput(
+            f"file of a ConfigMap: {file or 'no name'}",
+            with_container(volumes={"data": {"path": "/a", "configMapName": "b", "items": {"key": file}}}),
+            "spec.containers[0].volumes.data.items.key",
+            "is not a relative path without . and ..",
+        )
+        for file in ("/etc/passwd", "../a", "a/../b", "a/..", "")
+    ),
+    BadInput(
+        "volume said twice, differently",
+        with_containers(
+            {"runFlux": True, "volumes": {"data": {"path": "/a", "claimName": "one"}}},
+            {"name": "b", "volumes": {"data": {"path": "/a", "claimName": "two"}}},
+        ),
+        "spec.containers[1].volumes.data",
+        "spec.containers[0].volumes.data is of the same name, and says something else",
+        at_apply=False,
+    ),
+    BadInput(
+        "volume of services said twice, differently",
+        minicluster(
+            {
+                "services": [
+                    {"name": "a", "volumes": {"data": {"path": "/a", "hostPath": "/b"}}},
+                    {"name": "b", "volumes": {"data": {"path": "/a"}}},
+                ]
+            }
+        ),
+        "spec.services[1].volumes.data",
+        "spec.services[0].volumes.data is of the same name",
+        at_apply=False,
+    ),
+    BadInput(
+        "two volumes at one path",
+        with_container(volumes={"a": {"path": "/data"}, "b": {"path": "/data/", "claimName": "c"}}),
+        "spec.containers[0].volumes.b.path",
+        "/data is where the container sees the volume a",
+        at_apply=False,
+    ),
+    BadInput(
+        "two volumes of shared memory",
+        with_container(volumes={"a": {"emptyDir": True}, "b": {"emptyDir": True}}),
+        "spec.containers[0].volumes.b.path",
+        "/dev/shm is where the container sees the volume a",
+        at_apply=False,
+    ),
+    *(
+        BadInput(
+            f"volume at {path}",
+            with_container(volumes={"a": {"path": path}}),
+            "spec.containers[0].volumes.a.path",
+            f"{path} is where the container sees kueue-flux",
+            at_apply=False,
+        )
+        for path in ("/etc/flux/config", "/etc/flux/curve", "/run/flux", "/mnt/flux", "/opt/software")
     ),
     BadInput(
         "headless name",
@@ -354,6 +493,18 @@ INVALID = [
     ),
     BadInput(
         "affinity to nothing", minicluster({"pod": {"nodeAffinity": {"a": []}}}), "spec.pod.nodeAffinity.a", "no values"
+    ),
+    BadInput(
+        "processes of the pod and of the node",
+        minicluster({"shareProcessNamespace": True, "pod": {"hostPID": True}}),
+        "spec.pod.hostPID",
+        "containers either share the pod's processes or see the node's",
+    ),
+    BadInput(
+        "overhead without a RuntimeClass",
+        minicluster({"pod": {"resources": {"cpu": 1}}}),
+        "spec.pod.resources",
+        "only a RuntimeClass gives pods an overhead",
     ),
     BadInput(
         "restart policy",

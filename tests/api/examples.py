@@ -125,7 +125,7 @@ EXAMPLES = {
         echo two > /tmp/two
 """,
         (),
-        ("spec.containers[0].volumes",),
+        (),
     ),
     "own configuration": Example(
         """
@@ -153,7 +153,6 @@ EXAMPLES = {
         scratch: {emptyDir: true, emptyDirMedium: memory}
 """,
         ("df", "-h", "/dev/shm"),
-        ("spec.containers[0].volumes",),
     ),
     "claim": Example(
         """
@@ -165,7 +164,6 @@ EXAMPLES = {
         data: {path: /data, claimName: data}
 """,
         ("ls", "/data"),
-        ("spec.containers[0].volumes",),
     ),
     "directory of the node": Example(
         """
@@ -177,7 +175,6 @@ EXAMPLES = {
         data: {path: /data, hostPath: /data}
 """,
         ("ls", "/data"),
-        ("spec.containers[0].volumes",),
     ),
     "sidecar": Example(
         """
@@ -187,7 +184,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", name: watcher, command: "sleep 10 && flux jobs -a", ports: [80], noWrapEntrypoint: true}
 """,
         ("sleep", "200"),
-        ("spec.containers[1]",),
     ),
     "service": Example(
         """
@@ -242,7 +238,6 @@ EXAMPLES = {
         data: {path: /workflow, hostPath: /data}
 """,
         ("snakemake", "--cores", "1", "--flux", "--jobs", "1"),
-        ("spec.containers[0].volumes", "spec.cleanup"),
     ),
     "timed": Example(
         """

@@ -22,17 +22,10 @@ def flux(**settings: Any) -> Object:
 
 REFUSED: dict[str, tuple[Object, str]] = {
     # row of the table: (a MiniCluster that sets it, the field as its problem names it)
-    "spec.containers[]": (with_containers({"runFlux": True}, {"name": "a"}), "spec.containers[1]"),
-    "spec.containers[].ports": (with_container(ports=[80]), "spec.containers[0].ports"),
     "spec.containers[].noWrapEntrypoint": (
         with_container(noWrapEntrypoint=True),
         "spec.containers[0].noWrapEntrypoint",
     ),
-    "spec.containers[].volumes": (
-        with_container(volumes={"a": {"emptyDir": True, "path": "/a"}}),
-        "spec.containers[0].volumes",
-    ),
-    "spec.containers[].lifeCycle": (with_container(lifeCycle={"preStopExec": "a"}), "spec.containers[0].lifeCycle"),
     "spec.containers[].commands.servicePre": (
         with_container(commands={"servicePre": "a"}),
         "spec.containers[0].commands.servicePre",
@@ -40,13 +33,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.maxSize": (minicluster({"maxSize": 8}), "spec.maxSize"),
     "spec.services": (minicluster({"services": [{"name": "a"}]}), "spec.services"),
     "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
-    "spec.shareProcessNamespace": (minicluster({"shareProcessNamespace": True}), "spec.shareProcessNamespace"),
-    "spec.cleanup": (minicluster({"cleanup": True}), "spec.cleanup"),
-    "spec.pod.restartPolicy": (minicluster({"pod": {"restartPolicy": "OnFailure"}}), "spec.pod.restartPolicy"),
-    "spec.pod.hostIPC": (minicluster({"pod": {"hostIPC": True}}), "spec.pod.hostIPC"),
-    "spec.pod.hostPID": (minicluster({"pod": {"hostPID": True}}), "spec.pod.hostPID"),
-    "spec.pod.resources": (minicluster({"pod": {"resources": {"cpu": 1}}}), "spec.pod.resources"),
-    "spec.flux.noWaitSocket": (flux(noWaitSocket=True), "spec.flux.noWaitSocket"),
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
@@ -57,16 +43,24 @@ REFUSED: dict[str, tuple[Object, str]] = {
 }
 
 ACTED_ON = {
-    "spec": "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished jobLabels interactive",
+    "spec": (
+        "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished cleanup jobLabels "
+        "shareProcessNamespace interactive"
+    ),
     "spec.containers[]": (
         "image name command runFlux workingDir environment secrets launcher resources securityContext imagePullSecret "
-        "pullAlways imagePullPolicy batch batchRaw logs"
+        "pullAlways imagePullPolicy volumes ports batch batchRaw logs"
+    ),
+    "spec.containers[].volumes{}": (
+        "path hostPath configMapName items claimName secretName image readOnly emptyDir emptyDirMedium "
+        "emptyDirSizeLimit csiDriver csiDriverAttributes"
     ),
     "spec.containers[].commands": "prefix script init pre post workerPre brokerPre",
     "spec.containers[].secrets{}": "name key",
+    "spec.containers[].lifeCycle": "postStartExec preStopExec",
     "spec.flux": (
         "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
-        "curveCert curveCertSecret brokerConfig minimalService"
+        "curveCert curveCertSecret brokerConfig minimalService noWaitSocket"
     ),
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext workingDir"
@@ -76,7 +70,7 @@ ACTED_ON = {
     "spec.network": "headlessName disableAffinity setHostnameAsFQDN",
     "spec.pod": (
         "annotations labels nodeSelector nodeAffinity tolerations serviceAccountName automountServiceAccountToken "
-        "schedulerName runtimeClassName securityContext dnsPolicy"
+        "schedulerName runtimeClassName securityContext dnsPolicy restartPolicy hostIPC hostPID resources"
     ),
     "spec.pod.tolerations[]": "key operator value effect",
 }
@@ -108,11 +102,46 @@ def test_every_field_is_either_acted_on_or_refused() -> None:
     assert acted_on == expected | {"spec.containers"}
 
 
+IN_A_SIDECAR: dict[str, Object] = {
+    "launcher": {"launcher": True},
+    "batch": {"batch": True},
+    "batchRaw": {"batchRaw": True},
+    "logs": {"logs": "/a"},
+    "commands.prefix": {"commands": {"prefix": "a"}},
+    "commands.brokerPre": {"commands": {"brokerPre": "a"}},
+    "commands.workerPre": {"commands": {"workerPre": "a"}},
+    "commands.init": {"commands": {"init": "a"}, "noWrapEntrypoint": True},
+}
+
+
+@pytest.mark.parametrize("field", IN_A_SIDECAR)
+def test_what_means_nothing_in_a_sidecar_is_refused_there(field: str) -> None:
+    obj = with_containers({"runFlux": True}, {"name": "side", **IN_A_SIDECAR[field]})
+    expected = "InvalidSpec" if field == "commands.init" else "UnsupportedField"
+    assert problems(obj) == {f"spec.containers[1].{field}": expected}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "sleep 10 && flux proxy ${fluxsocket} flux jobs -a"},
+        {"command": "", "commands": {"init": "a", "pre": "b", "servicePre": "c", "script": "d", "post": "e"}},
+        {"command": "", "noWrapEntrypoint": True, "ports": [80]},
+    ],
+    ids=str,
+)
+def test_a_sidecar_may_have_shell_text(fields: Object) -> None:
+    assert problems(with_containers({"runFlux": True}, {"name": "side", **fields})) == {}
+    # and the container that runs Flux is the one that says so, wherever it stands
+    assert problems(with_containers({"name": "side", **fields}, {"runFlux": True})) == {}
+
+
 @pytest.mark.parametrize(
     "obj",
     [
         minicluster({"maxSize": 4}),
         minicluster({"pod": {"restartPolicy": "Never"}}),
+        minicluster({"pod": {"restartPolicy": "OnFailure"}}),
         flux(scheduler={"queuePolicy": "fcfs"}),
         flux(arch="arm64", disableSocket=True),
         flux(container={"pythonPath": "/a", "workingDir": "/b"}),

@@ -87,6 +87,10 @@ def test_durations(seconds, text):
             "admitted with 3 of 4 nodes, pods 0/3, brokers 0/3: no such image (ImagePullFailed)",
         ),
         (of(*objects.RUNNING, admission={"size": 3}), "running on 3 nodes"),
+        (
+            of(ACCEPTED, RESERVED, ADMITTED, ("Ready", "True", "SidecarFailed", "all up, but log ended")),
+            "running on 4 nodes: all up, but log ended (SidecarFailed)",
+        ),
         (of(objects.SUCCEEDED), "succeeded: the command succeeded"),
         (of(objects.FAILED), "failed: the command exited with code 3 (CommandFailed)"),
     ],

@@ -235,6 +235,13 @@ class FakeClient:
         name = manifest["metadata"]["name"]
         return await self._write("create", resource, name, manifest, lambda: self.api.create(resource, manifest))
 
+    async def exists(self, resource: Resource, name: str, namespace: str) -> bool:
+        """By a dry run of a creation, at which webhooks have a say too."""
+        self._alive()
+        for webhook in self.api.webhooks:
+            webhook({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}})
+        return self.api.get(resource, name, namespace) is not None
+
     async def merge_patch(self, resource: Resource, name: str, patch: Mapping[str, Any], namespace: str) -> Object:
         def do() -> Object:
             obj = self.api._found((resource, namespace, name))

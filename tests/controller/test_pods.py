@@ -3,6 +3,7 @@
 import pytest
 
 from kueue_flux.controller.pods import lead, read
+from kueue_flux.controller.resources import keep_pod
 from kueue_flux.flux.termination import Reason, Termination
 from kueue_flux.kueue.workload import Signal
 from tests.builders import PodBuilder, job, minicluster, pod
@@ -25,6 +26,38 @@ JOB = job(minicluster()).obj()
 def test_running_and_ready(built: PodBuilder, running: bool, ready: bool) -> None:
     view = read(built.obj(), "flux")
     assert (view.running, view.ready) == (running, ready)
+
+
+@pytest.mark.parametrize(
+    ("built", "words"),
+    [
+        (pod(JOB).ready(), None),
+        (pod(JOB).ready().with_failing_sidecar(0), None),
+        (pod(JOB).ready().with_failing_sidecar(1, 3), "sidecar log ended with exit code 3, restarted once"),
+        (pod(JOB).ready().with_failing_sidecar(4, 0), "sidecar log ended with exit code 0, restarted 4 times"),
+        (
+            pod(JOB).ready().with_failing_sidecar(2, 137, "OOMKilled"),
+            "sidecar log ended with exit code 137 (OOMKilled), restarted 2 times",
+        ),
+    ],
+)
+def test_a_sidecar_that_fails_does_not_take_its_broker_down(built: PodBuilder, words: str | None) -> None:
+    view = read(built.obj(), "flux")
+    assert (view.ready, view.failing) == (True, words)
+
+
+@pytest.mark.parametrize(
+    ("built", "since"),
+    [
+        (pod(JOB), None),
+        (pod(JOB).unmounted("2030-01-31T12:00:05Z"), "2030-01-31T12:00:05Z"),
+        (pod(JOB).unmounted().condition("PodReadyToStartContainers"), None),
+        (pod(JOB).unmounted().unscheduled(), None),
+        (pod(JOB).running(), None),
+    ],
+)
+def test_since_when_volumes_are_not_mounted(built: PodBuilder, since: str | None) -> None:
+    assert read(keep_pod(built.obj()), "flux").unmounted_since == since
 
 
 def test_a_pod_without_status_has_just_been_created() -> None:

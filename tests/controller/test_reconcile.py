@@ -95,6 +95,24 @@ async def test_objects_that_are_there_already_are_used(world: World, life: Life)
     assert len(world.api.all(JOBS)) == 1
 
 
+async def test_a_sidecar_with_ports_gets_a_service(world: World, life: Life) -> None:
+    await submit(life, queued().sidecar("web", ports=[80]))
+    assert world.get(SERVICES, "web")["spec"]["ports"] == [{"name": "port-80", "port": 80, "protocol": "TCP"}]
+    assert done(life)[3:4] == [("create", "Job")]
+
+
+async def test_a_name_that_is_taken_does_not_keep_a_sidecar_from_running(world: World, life: Life) -> None:
+    world.api.create(SERVICES, {"metadata": {"name": "web", "namespace": NAMESPACE}})
+    await submit(life, queued().sidecar("web", ports=[80]))
+    assert life.adapter
+    assert life.adapter.told[0] == (
+        "Warning",
+        "NameTaken",
+        "Service web is there and is not ours: reach it as hello-0.hello",
+    )
+    assert world.get(JOBS)["spec"]["suspend"] is True
+
+
 # -- waiting
 
 
@@ -496,12 +514,126 @@ async def test_an_image_that_cannot_be_pulled_is_told(world: World, life: Life) 
     assert world.reasons()["Ready"] == "True BrokersUp"
 
 
+async def test_a_job_that_makes_no_pods_is_told(world: World, life: Life) -> None:
+    world.refused = True
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.message("Ready")) == (10, "0 of 4 pods run")
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "False PodsNotCreated"
+    assert world.message("Ready").startswith("Job hello has made no pods in 10 s: kubectl describe job hello tells why")
+    assert told(life)[-1] == ("Warning", "PodsNotCreated")
+    world.refused = False
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+# -- volumes that cannot be mounted
+
+VOLUMES = {
+    "conf": {"path": "/conf", "configMapName": "conf", "items": {"a": "a.txt"}},
+    "keys": {"path": "/keys", "secretName": "keys"},
+    "data": {"path": "/data", "hostPath": "/srv/data"},
+    "work": {"path": "/work", "claimName": "work"},
+    "csi": {"path": "/csi", "csiDriver": "csi.example.com"},
+    "scratch": {"path": "/scratch"},
+}
+
+
+async def unmounted(life: Life, *volumes: str) -> None:
+    """Let all pods have nodes that cannot mount these volumes, and some time go by."""
+    world = life.world
+    world.unmountable = {0, 1, 2, 3}
+    mc = queued().container(volumes={name: VOLUMES[name] for name in volumes})
+    await run_until(life, world.make_workload, world.admit, lambda: None, mc=mc)
+
+
+def make(world: World, resource: Resource, name: str) -> None:
+    world.api.create(resource, {"metadata": {"name": name, "namespace": NAMESPACE}})
+
+
+async def test_what_volumes_name_and_does_not_exist_is_told(world: World, life: Life) -> None:
+    await unmounted(life, "conf", "keys")
+    assert world.reasons()["Ready"] == "False VolumeMissing"
+    assert world.message("Ready") == (
+        "ConfigMap conf and Secret keys do not exist in namespace team: create them, and the pods start"
+    )
+    assert told(life)[-1] == ("Warning", "VolumeMissing")
+    make(world, SECRETS, "keys")
+    await life.stage(lambda: None)
+    assert world.message("Ready") == ("ConfigMap conf does not exist in namespace team: create it, and the pods start")
+    make(world, CONFIG_MAPS, "conf")
+    world.unmountable = set()
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+async def test_it_is_looked_for_after_a_while_and_then_now_and_again(world: World, life: Life) -> None:
+    world.unmountable = {0}
+    await run_until(life, world.make_workload, world.admit, mc=queued().container(volumes={"c": VOLUMES["conf"]}))
+    assert life.adapter
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.reasons()["Ready"]) == (5, "False PodsPending")
+    world.pass_time(5)
+    result = await life.adapter.turn()
+    assert (result and result.requeue_after, world.reasons()["Ready"]) == (5, "False VolumeMissing")
+
+
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [
+        ("conf", "conf must have a (conf)"),
+        ("data", "/srv/data must be a directory of the node (data)"),
+        ("work", "the volume of claim work must be one that the node can mount (work)"),
+        ("csi", "the node must have the CSI driver csi.example.com (csi)"),
+    ],
+)
+async def test_where_all_exist_what_else_may_be_wrong_is_told(
+    world: World, life: Life, volume: str, words: str
+) -> None:
+    make(world, CONFIG_MAPS, "conf")
+    await unmounted(life, volume)
+    assert world.reasons()["Ready"] == "False PodsPending"
+    assert world.message("Ready") == f"volumes are not mounted yet: {words}; kubectl describe tells more"
+
+
+@pytest.mark.parametrize("volumes", [(), ("keys",), ("scratch",)], ids=str)
+async def test_volumes_of_which_nothing_is_known_are_not_spoken_of(
+    world: World, life: Life, volumes: tuple[str, ...]
+) -> None:
+    make(world, SECRETS, "keys")
+    await unmounted(life, *volumes)
+    assert world.message("Ready") == "0 of 4 pods run"
+
+
+async def test_where_nothing_may_be_created_there_is_no_telling(world: World, life: Life) -> None:
+    def forbid(obj: Object) -> None:
+        if obj["metadata"]["name"] == "keys":
+            raise ApiError(403, "Forbidden", "exceeded quota")
+
+    world.api.webhooks.append(forbid)
+    await unmounted(life, "keys")
+    assert world.message("Ready") == "0 of 4 pods run"
+
+
 # -- time to live
 
 
 async def finished(life: Life, mc: MiniClusterBuilder) -> None:
     world = life.world
     await run_until(life, world.make_workload, world.admit, world.end_lead, world.decide_job, world.finish_job, mc=mc)
+
+
+async def test_cleanup_deletes_it_as_soon_as_it_has_finished(world: World, life: Life) -> None:
+    await finished(life, queued().spec(cleanup=True))
+    world.api.collect_garbage()
+    assert world.api.objects == {}
+
+
+async def test_a_time_to_live_goes_before_cleanup(world: World, life: Life) -> None:
+    await finished(life, queued().spec(cleanup=True, ttlSecondsAfterFinished=60))
+    assert world.status["exitCode"] == 0
 
 
 async def test_a_finished_minicluster_is_deleted_when_its_time_is_over(world: World, life: Life) -> None:
@@ -833,11 +965,11 @@ async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, li
 
 
 async def test_an_invalid_minicluster_is_told_all_that_is_wrong(world: World, life: Life) -> None:
-    await submit(life, queued().spec(minSize=9, flux={"arch": "arm"}))
+    await submit(life, queued().spec(minSize=9, flux={"bursting": {"leadBroker": {"address": "a"}}}))
     assert world.reasons() == {"Accepted": "False InvalidSpec"}
     message = world.message("Accepted")
     assert "spec.minSize" in message
-    assert "spec.flux.arch" in message
+    assert "spec.flux.bursting" in message
     assert told(life) == [("Warning", "InvalidSpec")]
     assert world.kinds() == {"MiniCluster"}
     assert done(life) == [("apply", "MiniCluster")]
@@ -850,7 +982,7 @@ async def test_an_invalid_minicluster_is_told_all_that_is_wrong(world: World, li
 
 
 async def test_an_unsupported_field_is_named(world: World, life: Life) -> None:
-    await submit(life, queued().spec(flux={"arch": "arm"}))
+    await submit(life, queued().spec(flux={"bursting": {"leadBroker": {"address": "a"}}}))
     assert world.reasons() == {"Accepted": "False UnsupportedField"}
 
 

@@ -21,6 +21,17 @@ RECORD = {"id": "a1", "size": 4, "injectedAt": AT}
 
 QUEUED = minicluster().queue("q")
 JOB = builders.job(QUEUED)
+WITH_CLAIMS = (
+    minicluster()
+    .queue("q")
+    .container(
+        volumes={
+            "a": {"path": "/a", "claimName": "scratch"},
+            "b": {"path": "/b", "claimName": "data"},
+            "c": {"path": "/c"},
+        }
+    )
+)
 LOOSE_JOB = builders.job(minicluster())
 
 
@@ -199,12 +210,52 @@ def test_injected(given: Facts, record: dict[str, Any] | None, answer: tuple[boo
             (pod(0), pod(1).unscheduled("0/3 nodes are available")),
             (False, "PodsPending", "pod hello-1-xxxxx: Unschedulable: 0/3 nodes are available"),
         ),
+        (
+            (pod(0).unscheduled('0/3 nodes are available: persistentvolumeclaim "data" not found. not found'),),
+            (
+                False,
+                "VolumeMissing",
+                "pod hello-0-xxxxx: PersistentVolumeClaim data does not exist: create it, and the pods start",
+            ),
+        ),
+        (
+            (pod(0).unscheduled("0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"),),
+            (
+                False,
+                "VolumePending",
+                "pod hello-0-xxxxx: 0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims "
+                "(kubectl describe pvc data scratch tells what is missing)",
+            ),
+        ),
+        (
+            (*up(3), pod(3).ready().with_failing_sidecar(2)),
+            (
+                True,
+                "SidecarFailed",
+                "all 4 brokers are up, but pod hello-3-xxxxx: sidecar log ended with exit code 1, restarted 2 times",
+            ),
+        ),
+        (
+            (*up(3), pod(3).with_failing_sidecar(exit_code=127)),
+            (False, "SidecarFailed", "pod hello-3-xxxxx: sidecar log ended with exit code 127, restarted once"),
+        ),
         ((*up(4), pod(4).waiting_for("ErrImagePull")), (True, "BrokersUp", "all 4 brokers are up")),
     ],
 )
 def test_ready(pods_: tuple[PodBuilder, ...], answer: tuple[bool, str, str]) -> None:
-    given = facts(workload=workload().admitted(), pods_=pods_)
+    given = facts(mc=WITH_CLAIMS, workload=workload().admitted(), pods_=pods_)
     assert brief(status.ready(given, RECORD, None)) == answer
+
+
+def test_what_volumes_wait_for_comes_after_what_a_pod_itself_says() -> None:
+    missing = Signal("VolumeMissing", "ConfigMap conf does not exist")
+    given = facts(workload=workload().admitted(), pods_=(pod(0).unmounted(), pod(1)))
+    given.holdup = missing
+    assert status.ready(given, RECORD, None) == (False, missing)
+    given.pods.append(pods.read(pod(2).waiting_for("ErrImagePull").obj(), "flux"))
+    assert status.ready(given, RECORD, None)[1].reason == "ImagePullFailed"
+    given.pods = [pods.read(p.obj(), "flux") for p in up(4)]
+    assert status.ready(given, RECORD, None)[0]
 
 
 def test_ready_before_admission_and_after_the_end() -> None:
@@ -580,6 +631,12 @@ def conditions(*of: tuple[str, str, str, str]) -> dict[str, Any]:
         (None, ("QuotaReserved", "True", "QuotaReserved", "m"), []),
         (None, ("Ready", "False", "PodsPending", "m"), []),
         (None, ("Ready", "False", "ImagePullFailed", "m"), [("Warning", "ImagePullFailed", "m")]),
+        (None, ("Ready", "True", "SidecarFailed", "m"), [("Warning", "SidecarFailed", "m")]),
+        (
+            ("Ready", "True", "BrokersUp", "m"),
+            ("Ready", "True", "SidecarFailed", "m"),
+            [("Warning", "SidecarFailed", "m")],
+        ),
         (None, ("Ready", "True", "BrokersUp", "m"), [("Normal", "BrokersUp", "m")]),
         (None, ("Finished", "False", "Running", "m"), []),
         (None, ("Finished", "True", "Succeeded", "m"), [("Normal", "Succeeded", "m")]),

@@ -72,6 +72,8 @@ class World:
         starts: Every pod that was started, in order.
         positions: What the visibility API says.
         unpullable: Indexes of pods whose image cannot be pulled.
+        refused: The Job controller can make no pods.
+        unmountable: Indexes of pods of which a node cannot mount all volumes.
     """
 
     def __init__(self) -> None:
@@ -79,6 +81,8 @@ class World:
         self.period = 0
         self.starts: list[Start] = []
         self.unpullable: set[int] = set()
+        self.unmountable: set[int] = set()
+        self.refused = False
         self._pods = 0
         self.positions: dict[tuple[str, str], int] = {}
 
@@ -222,7 +226,8 @@ class World:
             self.edit(JOBS, lambda obj: obj["status"].pop("startTime", None))
         elif not over:
             self.edit(JOBS, lambda obj: obj["status"].setdefault("startTime", self.stamp))
-            self._create_pods(job)
+            if not self.refused:
+                self._create_pods(job)
             self._start_pods()
             self._boot()
 
@@ -258,6 +263,9 @@ class World:
             if index in self.unpullable:
                 stuck = builders.pod(self.get(JOBS), index).waiting_for("ImagePullBackOff", "no such tag")
                 self._set_pod(name, stuck.obj()["status"])
+            elif index in self.unmountable:
+                since = pod["metadata"]["creationTimestamp"]
+                self._set_pod(name, builders.pod(self.get(JOBS), index).unmounted(since).obj()["status"])
             else:
                 self.starts.append(Start(name, index, self.period, certificate, int(files["size"])))
                 self._set_pod(name, builders.pod(self.get(JOBS), index).running().obj()["status"])

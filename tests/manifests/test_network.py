@@ -3,7 +3,7 @@
 from kueue_flux.manifests.common import pod_labels
 from kueue_flux.manifests.network_policy import network_policy
 from kueue_flux.manifests.pod import pod_template
-from kueue_flux.manifests.service import service
+from kueue_flux.manifests.service import service, sidecar_services
 from tests.builders import minicluster
 
 
@@ -36,6 +36,26 @@ def test_only_the_miniclusters_own_pods_reach_its_pods() -> None:
         "ingress": [{"from": [{"podSelector": own}]}],
     }
     assert network_policy(mc)["metadata"]["name"] == "hello"
+
+
+def test_a_declared_port_is_open_to_the_namespace() -> None:
+    mc = minicluster().container(ports=[9000]).sidecar("web", ports=[80, 9000]).build()
+    assert network_policy(mc)["spec"]["ingress"][1:] == [
+        {
+            "from": [{"podSelector": {}}],
+            "ports": [{"port": 80, "protocol": "TCP"}, {"port": 9000, "protocol": "TCP"}],
+        }
+    ]
+
+
+def test_a_sidecar_with_ports_has_a_service_of_its_name() -> None:
+    mc = minicluster().container(ports=[9000]).sidecar("web", ports=[80]).sidecar("log").build()
+    (built,) = sidecar_services(mc)
+    assert built["metadata"]["name"] == "web"
+    assert built["spec"] == {
+        "selector": {**pod_labels(mc), "batch.kubernetes.io/job-name": "hello"},
+        "ports": [{"name": "port-80", "port": 80, "protocol": "TCP"}],
+    }
 
 
 def test_pods_of_another_minicluster_of_the_name_are_not_selected() -> None:

@@ -19,6 +19,8 @@ def test_a_view_is_copied_by_an_init_container() -> None:
     shell, option, script, *arguments = copy.pop("command")
     assert (shell, option, arguments) == ("/bin/sh", "-c", ["copy-view", "/mnt/flux"])
     assert script.startswith("#!/bin/sh")
+    (use,) = copy.pop("args")
+    assert use.endswith("export fluxsocket=local:///run/flux/local\n")
     assert copy == {
         "name": "flux-view",
         "image": IMAGE,
@@ -46,6 +48,7 @@ def test_the_copying_container_as_the_user_wants_it() -> None:
     )
     (copy,) = view(mc.build()).init_containers
     assert copy.pop("command")[3:] == ["copy-view", "/flux"]
+    del copy["args"]
     assert copy == {
         "name": "bring",
         "image": "view:2",

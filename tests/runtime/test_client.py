@@ -88,6 +88,27 @@ async def test_a_look_at_what_would_be_deleted_asks_for_metadata_and_for_a_dry_r
 
 
 @pytest.mark.parametrize(
+    ("reply", "exists"), [(refusal(409, "AlreadyExists"), True), (Reply(201, b"{}"), False)], ids=["taken", "free"]
+)
+@virtual
+async def test_whether_something_exists_is_asked_by_a_dry_run(reply: Any, exists: bool) -> None:
+    api = FakeApi()
+    api.fail("POST", reply)
+    assert await client_of(api).exists(PODS, "a", "ns") is exists
+    (request,) = api.asked("POST")
+    assert request.query == {"dryRun": "All"}
+    assert request.body == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}}
+
+
+@virtual
+async def test_what_may_not_be_created_may_or_may_not_exist() -> None:
+    api = FakeApi()
+    api.fail("POST", refusal(403, "Forbidden"))
+    with pytest.raises(ApiError, match="Forbidden"):
+        await client_of(api).exists(PODS, "a", "ns")
+
+
+@pytest.mark.parametrize(
     ("reply", "expected"),
     [
         (refusal(404, "NotFound"), "not_found"),

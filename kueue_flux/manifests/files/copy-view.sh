@@ -1,6 +1,7 @@
 #!/bin/sh
 # Copies a Flux view out of its image into the volume at $1, which the application's container gets at the same path.
-# Run by the view image's own shell, as `sh -c TEXT copy-view MOUNT`.
+# Run by the view image's own shell, as `sh -c TEXT copy-view MOUNT [USE]`. USE is shell text that lets `flux` of the
+# view at $view be found.
 #
 # Flux is found at $1/view/bin/flux. Views are laid out in two ways: the Flux Operator's, made by Spack (/opt/view is
 # a link to /opt/views/._view/HASH, whose files are links into /opt/software), and one tree at /opt/view that was
@@ -32,3 +33,12 @@ cp -R -P "$tree/." "$mount/view/"
 if [ -d /opt/software ]; then
     cp -R -P /opt/software "$mount/"
 fi
+
+# For people: `. MOUNT/flux-view.sh` finds flux and sets fluxsocket, MOUNT/flux-connect.sh opens a shell in the instance.
+case ${2:+$mount} in
+    '' | *\'*) ;; # none, or at a path that would have to be quoted
+    *)
+        printf "view='%s/view'\n%s\n" "$mount" "$2" >"$mount/flux-view.sh"
+        printf ". '%s/flux-view.sh'\nflux proxy \"\$fluxsocket\" \"\${SHELL:-/bin/sh}\"\n" "$mount" >"$mount/flux-connect.sh"
+        ;;
+esac
