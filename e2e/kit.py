@@ -167,16 +167,18 @@ class Cluster:
         found = json.loads(self.on_node(pod["spec"]["nodeName"], "crictl", "inspect", container_id(pod)))
         return dict(found)
 
+    def pid(self, pod: Manifest) -> int:
+        """The first process of a pod's first container, as its node counts."""
+        return int(self.container(pod)["info"]["pid"])
+
     def kill(self, pod: Manifest) -> None:
         """SIGKILL the first process of a pod's first container, as the kernel does when memory runs out."""
-        pid = self.container(pod)["info"]["pid"]
-        self.on_node(pod["spec"]["nodeName"], "kill", "-KILL", str(pid))
+        self.on_node(pod["spec"]["nodeName"], "kill", "-KILL", str(self.pid(pod)))
 
     @contextmanager
     def aimed_at(self, pod: Manifest) -> Iterator[Callable[[], None]]:
         """Give a function that does what `kill` does, within milliseconds; to be called in the `with` block."""
-        pid = str(self.container(pod)["info"]["pid"])
-        shell = ("sh", "-c", 'echo ready; cat; kill -KILL "$1"', "sh", pid)
+        shell = ("sh", "-c", 'echo ready; cat; kill -KILL "$1"', "sh", str(self.pid(pod)))
         words = (engine.docker(), "exec", "-i", pod["spec"]["nodeName"], *shell)
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"ready\n"
