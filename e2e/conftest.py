@@ -10,16 +10,18 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from e2e import kit
 from e2e.kit import Cluster, Namespace
-from kueue_flux.devcluster import binaries, deploy, paths
+from kueue_flux.devcluster import binaries, deploy, engine, paths
 from kueue_flux.devcluster import cluster as kind_cluster
 from kueue_flux.devcluster.errors import CommandFailed, DevClusterError
 from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
+from kueue_flux.devcluster.machine import Snapshot
 from kueue_flux.devcluster.progress import Progress
 from tests.control_plane.kit import KUEUE, QUEUE
 
@@ -47,22 +49,39 @@ def pytest_runtest_makereport(item: pytest.Item):
     return report
 
 
+@dataclass(frozen=True)
+class BroughtUp:
+    """The kind cluster of the run.
+
+    Args:
+        cluster: it.
+        ours: whether this run is to take it down.
+        machine_before: the machine before its engine was started; None where one was there already.
+    """
+
+    cluster: kind_cluster.Cluster
+    ours: bool
+    machine_before: Snapshot | None
+
+
 @pytest.fixture(scope="session")
-def brought_up() -> Iterator[tuple[kind_cluster.Cluster, bool]]:
-    """The kind cluster, and whether this run is to take it down."""
+def brought_up() -> Iterator[BroughtUp]:
+    """The kind cluster, up."""
     name, progress = os.environ.get("KUEUE_FLUX_E2E_CLUSTER", "e2e"), Progress()
     mark = paths.state_root() / name / OURS
     ours = kind_cluster.load(name) is None or mark.exists()
+    before = None if engine.answers() else Snapshot.take()
     try:
-        found = _up(name, progress)
+        cluster = _up(name, progress)
     except CommandFailed:
         raise  # something that is there does not work
     except DevClusterError as error:
         pytest.skip(f"no kind cluster can be had here: {error}")
     if ours:
         mark.touch()
-    yield found, ours
-    if ours and "KUEUE_FLUX_E2E_KEEP" not in os.environ:
+    found = BroughtUp(cluster, ours and "KUEUE_FLUX_E2E_KEEP" not in os.environ, before)
+    yield found
+    if found.ours:
         kind_cluster.down(name, progress)
 
 
@@ -79,9 +98,9 @@ def _up(name: str, progress: Progress) -> kind_cluster.Cluster:
 
 
 @pytest.fixture(scope="session")
-def cluster(brought_up: tuple[kind_cluster.Cluster, bool]) -> Iterator[Cluster]:
+def cluster(brought_up: BroughtUp) -> Iterator[Cluster]:
     """The cluster, with Kueue and this checkout's kueue-flux in it."""
-    found, _ = brought_up
+    found = brought_up.cluster
     kubectl = binaries.ensure(["kubectl"], Progress())["kubectl"]
     api = KubernetesApi(found.kubeconfig)
     yield Cluster(found.name, found.kubeconfig, kubectl, kit.deployed(found.name), api)
@@ -118,8 +137,9 @@ def make_namespace(cluster: Cluster) -> Iterator[Callable[..., Namespace]]:
         return namespace
 
     yield make
-    for namespace in made:
-        remove(namespace)
+    if kind_cluster.load(cluster.name) is not None:  # else a test has taken it down
+        for namespace in made:
+            remove(namespace)
 
 
 @pytest.fixture

@@ -11,24 +11,25 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
 from kueue_flux.devcluster import deploy, engine
 from kueue_flux.devcluster.images import FluxImage
-from kueue_flux.devcluster.kubernetes_api import ApiError, KubernetesApi, Manifest
+from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
 from tests.control_plane import kit
 from tests.control_plane.kit import QUEUE, QUEUE_LABEL, condition, index_of, is_true, wait_for
 
 MINICLUSTER = "flux-framework.org/minicluster"
 CONTROLLER = ("kueue-flux-system", "app.kubernetes.io/name=kueue-flux")
+LEASE = "kueue-flux"
+KUEUE_FLUX = Path(sys.executable).parent / "kueue-flux"
 UNTIL_TOLD = ("sh", "-c", "echo begun; until [ -e /tmp/go ]; do sleep 0.2; done; echo told")
 """A command that runs until the test says so, see `Namespace.release`."""
 
@@ -53,6 +54,56 @@ class Ran:
         return self.out.splitlines()
 
 
+def run(
+    *words: str | Path, stdin: str | None = None, timeout: float = 120, env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run a program, whatever its exit code.
+
+    Args:
+        words: its command line.
+        stdin: what it reads.
+        timeout: seconds.
+        env: variables to add to this process's.
+    """
+    environment = {**os.environ, **(env or {})}
+    try:
+        ended = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment)
+    except subprocess.TimeoutExpired as slow:
+        said = [(text or b"").decode(errors="replace") for text in (slow.stdout, slow.stderr)]
+        raise AssertionError(f"{slow.cmd} has not ended after {timeout:g} s\n" + "\n".join(said)) from None
+    return Ran(ended.returncode, ended.stdout, ended.stderr)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process in the background.
+
+    Args:
+        process: it.
+        out: the file with its standard output.
+        err: the file with its standard error.
+    """
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    def wait_says(self, text: str, *, timeout: float = 60) -> None:
+        """Wait until its standard error has this text."""
+
+        def look() -> bool:
+            said = self.err.read_text()
+            assert text in said, said
+            return True
+
+        wait_for(f"{self.process.args} to say {text!r}", look, timeout=timeout)
+
+    def ended(self, *, timeout: float) -> Ran:
+        """Wait until it has ended."""
+        wait_for(f"{self.process.args} to end", lambda: self.process.poll() is not None, timeout=timeout)
+        return Ran(self.process.returncode, self.out.read_text(), self.err.read_text())
+
+
 @dataclass(frozen=True)
 class Cluster:
     """The kind cluster that all tests share.
@@ -73,23 +124,11 @@ class Cluster:
 
     def run(self, *words: str | Path, stdin: str | None = None, timeout: float = 120) -> Ran:
         """Run a program against this cluster, whatever its exit code."""
-        try:
-            ended = subprocess.run(
-                words,
-                input=stdin,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-            )
-        except subprocess.TimeoutExpired as slow:
-            said = [(text or b"").decode(errors="replace") for text in (slow.stdout, slow.stderr)]
-            raise AssertionError(f"{slow.cmd} has not ended after {timeout:g} s\n" + "\n".join(said)) from None
-        return Ran(ended.returncode, ended.stdout, ended.stderr)
+        return run(*words, stdin=stdin, timeout=timeout, env={"KUBECONFIG": str(self.kubeconfig)})
 
     def kueue_flux(self, *words: str, stdin: str | None = None, timeout: float = 120) -> Ran:
         """Run `kueue-flux`."""
-        return self.run(Path(sys.executable).parent / "kueue-flux", *words, stdin=stdin, timeout=timeout)
+        return self.run(KUEUE_FLUX, *words, stdin=stdin, timeout=timeout)
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = 60) -> str:
         """Run kubectl, which must succeed, and return what it printed."""
@@ -103,20 +142,72 @@ class Cluster:
         assert ended.code == 0, f"{' '.join(words)} on {node} ended with {ended.code}\n{ended.out}{ended.err}"
         return ended.out
 
+    @contextmanager
+    def started(self, *words: str | Path) -> Iterator[Started]:
+        """Run a program against this cluster beside the `with` block, and kill it where it has not ended by then."""
+        env = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
+            with (
+                out.open("w") as stdout,
+                err.open("w") as stderr,
+                subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env) as process,
+            ):
+                try:
+                    yield Started(process, out, err)
+                finally:
+                    process.kill()
+
+    def container(self, pod: Manifest) -> Manifest:
+        """A pod's first container as its node's containerd has it, without asking the API server.
+
+        Args:
+            pod: as it was when the container had been created.
+        """
+        found = json.loads(self.on_node(pod["spec"]["nodeName"], "crictl", "inspect", container_id(pod)))
+        return dict(found)
+
     def pid(self, pod: Manifest) -> int:
         """The first process of a pod's first container, as its node counts."""
-        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-        found = json.loads(self.on_node(pod["spec"]["nodeName"], "crictl", "inspect", container))
-        return int(found["info"]["pid"])
+        return int(self.container(pod)["info"]["pid"])
 
     def kill(self, pod: Manifest) -> None:
         """SIGKILL the first process of a pod's first container, as the kernel does when memory runs out."""
         self.on_node(pod["spec"]["nodeName"], "kill", "-KILL", str(self.pid(pod)))
 
+    @contextmanager
+    def aimed_at(self, pod: Manifest) -> Iterator[Callable[[], None]]:
+        """Give a function that does what `kill` does, within milliseconds; to be called in the `with` block."""
+        shell = ("sh", "-c", 'echo ready; cat; kill -KILL "$1"', "sh", str(self.pid(pod)))
+        words = (engine.docker(), "exec", "-i", pod["spec"]["nodeName"], *shell)
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"ready\n"
+            yield process.stdin.close
+        assert process.returncode == 0, f"{pod['metadata']['name']} was not killed"
+
+    def remove(self, pod: Manifest) -> None:
+        """Delete a pod without waiting for its node; whoever made it makes another."""
+        self.api.request("DELETE", self.api.path_of(pod), {"gracePeriodSeconds": 0})
+
     def controllers(self) -> list[Manifest]:
         """The controller's pods that run."""
         pods = self.api.list("v1", "Pod", CONTROLLER[0], labels=CONTROLLER[1])
         return [p for p in pods if p["status"].get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]]
+
+    def leader(self) -> Manifest:
+        """The controller's pod that works now, once there is one: its process runs and holds the Lease."""
+
+        def look() -> Manifest:
+            lease = self.api.find("coordination.k8s.io/v1", "Lease", LEASE, CONTROLLER[0])
+            holder = str(lease["spec"]["holderIdentity"]) if lease else "nobody"
+            pods = self.controllers()
+            assert len(pods) == 1, f"{len(pods)} controllers run"
+            (pod,) = pods
+            assert pod["status"]["containerStatuses"][0]["state"].get("running"), "its container does not run"
+            assert holder.startswith(f"{pod['metadata']['name']}_"), f"{holder} holds the Lease"
+            return pod
+
+        return wait_for("a controller at work", look, timeout=120)
 
     def controller_log(self, *flags: str) -> str:
         """What the controller has logged."""
@@ -126,14 +217,14 @@ class Cluster:
     def scaled_to_zero(self, namespace: str, deployment: str) -> Iterator[None]:
         """Have none of a Deployment's pods for as long as the `with` block lasts."""
         scale = ("-n", namespace, "scale", f"deployment/{deployment}")
+        spec = self.api.get("apps/v1", "Deployment", deployment, namespace)["spec"]
+        labels = ",".join(f"{key}={value}" for key, value in spec["selector"]["matchLabels"].items())
         try:
             self.kubectl(*scale, "--replicas=0")
-            selector = self.api.get("apps/v1", "Deployment", deployment, namespace)["spec"]["selector"]["matchLabels"]
-            labels = ",".join(f"{key}={value}" for key, value in selector.items())
             wait_for("its pods to end", lambda: not self.api.list("v1", "Pod", namespace, labels=labels), timeout=60)
             yield
         finally:
-            self.kubectl(*scale, "--replicas=1")
+            self.kubectl(*scale, f"--replicas={spec['replicas']}")
             self.kubectl(
                 "-n", namespace, "rollout", "status", f"deployment/{deployment}", "--timeout=120s", timeout=130
             )
@@ -246,6 +337,12 @@ class Namespace(kit.Namespace):
             if pod["status"]["phase"] == "Running":
                 self.kubectl("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")
 
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[Started]:
+        """`kueue-flux wait` for a MiniCluster beside the `with` block."""
+        with self.cluster.started(KUEUE_FLUX, "wait", "--namespace", self.name, name) as started:
+            yield started
+
     def lead(self, name: str) -> Manifest:
         """The pod of rank 0 that is there."""
         return next(pod for pod in self.pods(name) if index_of(pod) == 0)
@@ -254,6 +351,16 @@ class Namespace(kit.Namespace):
         """The events of a MiniCluster: reason and note."""
         found = [event for event in self.all("Event") if event.get("regarding", {}).get("name") == name]
         return [(e["reason"], e.get("note", "")) for e in found if e["regarding"]["kind"] == "MiniCluster"]
+
+    def pods_made(self, name: str) -> list[str]:
+        """What the events tell of the pods that were ever created for a MiniCluster, also of those that are gone."""
+        job = {"kind": "Job", "name": name}
+        events = [event for event in self.all("Event") if event["reason"] == "SuccessfulCreate"]
+        return [event["note"] for event in events if event["regarding"].items() >= job.items()]
+
+    def log(self, pod: Manifest) -> str:
+        """What a pod has printed."""
+        return self.api.text("GET", self.api.path_of(pod, "log"))
 
     def of(self, name: str, kind: str) -> list[str]:
         """The names of what belongs to a MiniCluster, of one kind."""
@@ -310,17 +417,9 @@ def rows(table: str) -> list[dict[str, str]]:
     return [{header[c].strip(): line[c].strip() for c in columns} for line in lines]
 
 
-def eventually(look: Callable[[], Any], *, timeout: float) -> bool:
-    """Whether something becomes true in time, with an API server that may be away."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        try:
-            if look():
-                return True
-        except (ApiError, httpx.TransportError):
-            pass
-        time.sleep(0.3)
-    return False
+def container_id(pod: Manifest) -> str:
+    """What containerd calls a pod's first container."""
+    return str(pod["status"]["containerStatuses"][0]["containerID"]).removeprefix("containerd://")
 
 
 def deployed(name: str) -> FluxImage:
