@@ -23,6 +23,12 @@ __all__ = ["flux_path"]
 TOKEN = "sesame-0123456789"
 
 
+def client(url: str, **fields: Any) -> httpx.Client:
+    """A client that does not look for proxies, nor for certificates, which takes a while."""
+    limits = httpx.Limits(max_connections=None)
+    return httpx.Client(base_url=url, timeout=60, trust_env=False, verify=False, limits=limits, **fields)
+
+
 class Running:
     """A server that runs; `get` and `post` carry the token."""
 
@@ -30,13 +36,11 @@ class Running:
         self.server, self.app, self.flux, self.ended = server, app, flux, ended
         self.address = ("127.0.0.1", server.port)
         self.url = f"http://127.0.0.1:{server.port}"
-        self.http = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False
-        )
+        self.http = self.anonymous(headers={"Authorization": f"Bearer {TOKEN}"})
         self.get, self.post = self.http.get, self.http.post
 
     def anonymous(self, **fields: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=60, trust_env=False, **fields)
+        return client(self.url, **fields)
 
 
 @contextmanager

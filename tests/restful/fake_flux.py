@@ -32,7 +32,7 @@ class FakeFlux:
         self.submitted: list[Submission] = []
         self.cancelled: list[int] = []
         self.fails: Exception | None = None
-        self.waits: threading.Event | None = None
+        self.meets: threading.Barrier | None = None
         self.closed = threading.Event()
 
     def __call__(self) -> "FakeFlux":
@@ -55,8 +55,8 @@ class FakeFlux:
     def jobs(self, limit: int | None = None, details: bool = True) -> list[dict[str, Any]]:
         if self.fails:
             raise self.fails
-        if self.waits:
-            assert self.waits.wait(60)
+        if self.meets:
+            self.meets.wait(60)
         return list(self.known.values())[:limit]
 
     def job(self, jobid: int) -> dict[str, Any]:
