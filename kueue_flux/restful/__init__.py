@@ -7,10 +7,11 @@ text (`files()`) and names the settings (`settings`).
 
 How it is run:
 
-- As the broker's initial program: `flux python DIR`, where DIR holds these files (a flat directory, any name, may be
-  read-only). `flux python` finds the interpreter and the bindings; `FLUX_URI` is set by the broker.
-- What it is told comes from the environment: see `settings`. By default it listens on port 5000 and refuses to start
-  without a token file.
+- As the broker's initial program: `flux python DIR [-o NAME=VALUE ...]`, where DIR holds these files (a flat
+  directory, any name, may be read-only). `flux python` finds the interpreter and the bindings; `FLUX_URI` is set by
+  the broker. `-o` gives a job shell option to every job that does not set it itself, as spec.flux.optionFlags does.
+- What else it is told comes from the environment: see `settings`. By default it listens on port 5000, and refuses to
+  start without a token file.
 - It writes to stderr only. It answers `GET /healthz` with 200 as soon as it serves, which is never before the token
   was read and Flux answered.
 - Exit code 0: it was told to end (SIGTERM, SIGINT, or POST /v1/service/stop). Jobs are left to the broker, which

@@ -93,7 +93,7 @@ def search_jobs(call: Call) -> Answer:
 def submit_job(call: Call) -> Answer:
     """Submit a job."""
     app = call.app
-    job = submission(call.values, app.job_env, app.workdir)
+    job = submission(call.values, app.job_env, app.workdir, app.options)
     if call.values.get("is_launcher"):
         app.launchers.start(job)
         return answer({"Message": "Job submit, see jobs table for spawned jobs.", "id": "MANY"})

@@ -60,7 +60,7 @@ class Gate:
         value = value.strip()
         if scheme.lower() == "basic" and self._basic(value):
             return
-        if scheme.lower() == "bearer" and (_same(value.encode(), self._token) or self._is_access_token(value)):
+        if scheme.lower() == "bearer" and (_same(_sent(value), self._token) or self._is_access_token(value)):
             return
         missing = "Not authenticated: this needs the token" if not header else "Incorrect user or token"
         raise refused(401, f"{missing} ({ONE_USER}).", *CHALLENGE)
@@ -137,6 +137,11 @@ def _encode(data: bytes) -> str:
 
 def _decode(text: str) -> bytes:
     return base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
+def _sent(header: str) -> bytes:
+    """The bytes that a header's value came as: http.server takes them for Latin-1."""
+    return header.encode("latin-1", "replace")
 
 
 def _same(one: bytes, other: bytes) -> bool:

@@ -30,6 +30,7 @@ class App:
         connect: Opens a connection to Flux (`cluster.Cluster`).
         job_env: The environment that jobs inherit.
         workdir: Where jobs run that say nothing about it.
+        options: Job shell options of every job that does not say otherwise.
         stop: Ends the server.
         limits: What is too much.
     """
@@ -42,11 +43,12 @@ class App:
         *,
         job_env: Mapping[str, str],
         workdir: str,
+        options: Mapping[str, Any],
         stop: Callable[[], None],
         limits: Limits,
     ) -> None:
         self.routes, self.gate, self.connect, self.stop = routes, gate, connect, stop
-        self.job_env, self.workdir, self.limits = job_env, workdir, limits
+        self.job_env, self.workdir, self.options, self.limits = job_env, workdir, options, limits
         self.launchers = Launchers()
         self.followers = threading.BoundedSemaphore(limits.followers)
 

@@ -142,8 +142,7 @@ def environment(value: Any) -> dict[str, str]:
 def options(value: Any) -> dict[str, Any]:
     """Job shell options: an object, or `name=value,name=value`; a name alone is switched on, as for `flux run -o`."""
     if isinstance(value, str):
-        pairs = (pair.partition("=") for pair in text(value).split(",") if pair.strip())
-        return {name.strip(): _scalar(given) if equals else 1 for name, equals, given in pairs}
+        return dict(option(pair) for pair in text(value).split(",") if pair.strip())
     if not isinstance(value, dict):
         raise ValueError("must be names and values, as an object or as name=value,name=value")
     for name, setting in value.items():
@@ -153,6 +152,12 @@ def options(value: Any) -> dict[str, Any]:
         if isinstance(setting, str):
             text(setting)
     return {name: _scalar(given) if isinstance(given, str) else given for name, given in value.items()}
+
+
+def option(pair: str) -> tuple[str, Any]:
+    """One option, `name=value` or `name`."""
+    name, equals, given = pair.partition("=")
+    return name.strip(), _scalar(given) if equals else 1
 
 
 def _scalar(word: str) -> Any:

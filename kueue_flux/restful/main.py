@@ -35,7 +35,7 @@ def main() -> int:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: stop.set())
     try:
-        settings = read_settings(os.environ)
+        settings = read_settings(os.environ, sys.argv[1:])
         logging.getLogger().setLevel(settings.log_level)
         app = App(
             Routes(ROUTES),
@@ -43,6 +43,7 @@ def main() -> int:
             _connector(),
             job_env=job_environment(os.environ),
             workdir=str(Path.cwd()),
+            options=settings.options,
             stop=stop.set,
             limits=settings.limits,
         )

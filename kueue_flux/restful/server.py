@@ -208,7 +208,8 @@ class Handler(BaseHTTPRequestHandler):
             self.unread = sys.maxsize  # nobody can tell
             self._send(problem.answer())
             return
-        self.owner.serve(Request(self.command, self.path, self.headers.get, self._read, self._abandoned), self._send)
+        target = self.path.encode("latin-1").decode("utf-8", "replace")  # as somebody types ƒ into a command line
+        self.owner.serve(Request(self.command, target, self.headers.get, self._read, self._abandoned), self._send)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve
 
@@ -220,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
             raise refused(411, "Length Required: send the body in one piece, with a Content-Length")
         lengths = set(self.headers.get_all("Content-Length", ["0"]))
         length = lengths.pop()
-        if lengths or not (length.isascii() and length.isdigit()):
+        if lengths or not (length.isascii() and length.isdigit() and len(length) < 19):
             raise refused(400, "Bad Request: Content-Length must be one number")
         return int(length)
 

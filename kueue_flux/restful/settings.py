@@ -5,10 +5,13 @@ The names are for whoever writes the pod; a job's environment has none of them.
 
 from __future__ import annotations
 
+import argparse
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping, NoReturn, Sequence
+
+from .fields import option
 
 PREFIX = "KUEUE_FLUX_RESTFUL_"
 ENV_PORT = PREFIX + "PORT"
@@ -45,7 +48,7 @@ class Limits:
     """Connections at once; one more is answered 503."""
     followers: int = 64
     """Requests at once that wait for output; they may take as long as a job does."""
-    idle: float = 10.0
+    idle: float = 20.0
     """Seconds in which the head of a request has to arrive, counted from the end of the one before."""
     receive: float = 30.0
     """Seconds in which a body has to arrive."""
@@ -67,11 +70,17 @@ class Settings:
     token: str | None = field(default=None, repr=False)
     """None: authentication is off."""
     log_level: int = logging.INFO
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Job shell options of every job that does not say otherwise."""
     limits: Limits = field(default_factory=Limits)
 
 
-def read_settings(env: Mapping[str, str]) -> Settings:
+def read_settings(env: Mapping[str, str], arguments: Sequence[str] = ()) -> Settings:
     """Read the settings, the token included.
+
+    Args:
+        env: The environment.
+        arguments: Those of the command line: `-o NAME=VALUE` as for `flux run`, as often as wanted.
 
     Raises:
         CannotStart: One of them makes no sense, or there is no token where one is required.
@@ -88,12 +97,26 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         user=env.get(ENV_USER) or DEFAULT_USER,
         token=_token(env.get(ENV_TOKEN_FILE, "")) if required else None,
         log_level=getattr(logging, _choice(env, ENV_LOG_LEVEL, LOG_LEVELS, "info").upper()),
+        options=_options(arguments),
     )
 
 
 def job_environment(env: Mapping[str, str]) -> dict[str, str]:
     """The environment that jobs inherit: the server's, without what was for the server alone."""
     return {name: value for name, value in env.items() if not name.startswith(PREFIX)}
+
+
+def _options(arguments: Sequence[str]) -> dict[str, Any]:
+    parser = _Arguments(prog="restful", add_help=False, allow_abbrev=False)
+    parser.add_argument("-o", "--setopt", action="append", default=[])
+    return dict(option(word) for word in parser.parse_args([word for word in arguments if word != "--"]).setopt)
+
+
+class _Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CannotStart(
+            f"{message}. Jobs are submitted one by one here: the only option for all of them is -o NAME=VALUE"
+        )
 
 
 def _choice(env: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:

@@ -74,13 +74,16 @@ class Submission:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def submission(values: Mapping[str, Any], env: Mapping[str, str], workdir: str) -> Submission:
+def submission(
+    values: Mapping[str, Any], env: Mapping[str, str], workdir: str, defaults: Mapping[str, Any] | None = None
+) -> Submission:
     """Make a job of the values of FIELDS.
 
     Args:
         values: As `read_fields` gives them.
         env: The environment that every job inherits.
         workdir: Where jobs run that say nothing about it.
+        defaults: Job shell options of jobs that do not say otherwise; whoever runs the server chose them.
 
     Raises:
         Problem: 400 with all that is wrong.
@@ -88,17 +91,17 @@ def submission(values: Mapping[str, Any], env: Mapping[str, str], workdir: str) 
     if "command" not in values:
         raise failed(400, "A 'command' is minimally required.")
     given = {name: value for name, value in values.items() if name not in ("envars", "option_flags", "is_launcher")}
-    num_nodes = values.get("num_nodes")
+    num_nodes, options = values.get("num_nodes"), values.get("option_flags", {})
     job = Submission(
         **{
             **given,
             "num_tasks": values.get("num_tasks", num_nodes or 1),
             "workdir": values.get("workdir", workdir),
             "env": {**env, **values.get("envars", {})},
-            "options": _redirected(values.get("option_flags", {})),
+            "options": {**(defaults or {}), **_redirected(options)},
         }
     )
-    errors = [*_resource_errors(job), *_directory_errors(job.workdir), *_option_errors(job)]
+    errors = [*_resource_errors(job), *_directory_errors(job.workdir), *_option_errors(options, job.workdir)]
     if errors:
         raise bad_submission(*errors)
     return job
@@ -139,15 +142,15 @@ def _is_directory(path: str) -> bool:
         return False
 
 
-def _option_errors(job: Submission) -> list[str]:
+def _option_errors(options: Mapping[str, Any], workdir: str) -> list[str]:
     errors = []
-    for name, value in job.options.items():
+    for name, value in options.items():
         if name.startswith("-"):
             errors.append(f"option_flags: Please provide keys without -o, {name} is invalid.")
         elif not OPTION_NAME.match(name):
             errors.append(f"option_flags: {name!r} cannot be the name of an option, such as output.stdout.path")
-        elif (name in PATH_OPTIONS or name.endswith(".path")) and job.workdir.startswith("/"):
-            errors.extend(_path_errors(name, value, job.workdir))
+        elif (name in PATH_OPTIONS or name.endswith(".path")) and workdir.startswith("/"):
+            errors.extend(_path_errors(name, value, workdir))
     return errors
 
 

@@ -53,6 +53,7 @@ def running(workdir: Path, token: str | None = TOKEN, **limits: Any) -> Iterator
         flux,
         job_env={"PATH": "/bin", "HOME": "/"},
         workdir=str(workdir),
+        options={"cpu-affinity": "off"},
         stop=ended.set,
         limits=bounds,
     )

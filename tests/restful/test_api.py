@@ -91,6 +91,7 @@ def test_a_job_may_be_in_the_query_or_in_the_body(api, request_):
     (job,) = api.flux.submitted
     assert (job.command, job.num_tasks, job.exclusive, job.num_nodes) == (["sleep", "60"], 2, True, 1)
     assert job.env == {"PATH": "/bin", "HOME": "/"}
+    assert job.options == {"cpu-affinity": "off"}
 
 
 def test_beside_a_command_in_the_query_the_body_is_the_environment(api):

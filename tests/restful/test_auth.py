@@ -115,6 +115,11 @@ def test_a_payload_is_no_access_token(gate):
         gate.check(payload(exp=9_999_999_999))
 
 
+def test_a_token_may_have_any_letters(clock):
+    # http.server gives a header's bytes as Latin-1
+    Gate("sésame", "fluxuser", clock).check("Bearer " + "sésame".encode().decode("latin-1"))
+
+
 def test_an_access_token_expires(gate, clock):
     token = gate.login("fluxuser", TOKEN)["access_token"]
     clock.now += LIFETIME - 1

@@ -47,6 +47,7 @@ BAD = {
     "long header": ("GET / HTTP/1.1\r\nA: " + "x" * 70_000 + "\r\n\r\n", 431),
     "length": (f"POST /v1/jobs/submit HTTP/1.1\r\n{AUTH}Content-Length: x\r\n\r\n", 400),
     "negative": (f"POST /v1/jobs/submit HTTP/1.1\r\n{AUTH}Content-Length: -1\r\n\r\n", 400),
+    "long length": (f"POST /v1/jobs/submit HTTP/1.1\r\n{AUTH}Content-Length: {'9' * 5000}\r\n\r\n", 400),
     "two lengths": (f"POST /v1/jobs/submit HTTP/1.1\r\n{AUTH}Content-Length: 1\r\nContent-Length: 2\r\n\r\n{{", 400),
     "chunked": (
         f"POST /v1/jobs/submit HTTP/1.1\r\n{AUTH}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n",
@@ -71,6 +72,11 @@ def test_what_is_no_request_is_told_so_in_json(serve, sent, expected):
 def test_a_whole_url_and_http_1_0(api):
     answer = talk(api, f"GET http://{api.address[0]}/v1/nodes HTTP/1.0\r\n{AUTH}\r\n")
     assert (status(answer), "nodes" in content(answer)) == (200, True)
+
+
+def test_a_path_may_be_in_utf_8_as_somebody_types_it(api):
+    answer = talk(api, f"GET /v1/jobs/ƒoo HTTP/1.0\r\n{AUTH}\r\n")
+    assert content(answer)["Message"] == "'ƒoo' is no job id"
 
 
 def test_a_stream_over_http_1_0_ends_with_the_connection(api):

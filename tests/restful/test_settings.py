@@ -55,6 +55,30 @@ def test_what_makes_no_sense_says_what_would(env, says):
         read_settings(env)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--"], {}),
+        (["-ompi=openmpi@5"], {"mpi": "openmpi@5"}),
+        (
+            ["-o", "verbose=2", "--setopt=cpu-affinity=off", "-o", "x=a,b=c", "-oy"],
+            {"verbose": 2, "cpu-affinity": "off", "x": "a,b=c", "y": 1},
+        ),
+    ],
+)
+def test_options_of_all_jobs_are_given_as_to_flux_run(arguments, options):
+    assert read_settings({settings.ENV_REQUIRE_AUTH: "0"}, arguments).options == options
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"), [("-N2", "unrecognized arguments: -N2"), ("-o", "expected one argument")]
+)
+def test_other_options_of_flux_run_are_refused(argument, says):
+    with pytest.raises(CannotStart, match=f"{says}.*the only option for all of them is -o NAME=VALUE"):
+        read_settings({settings.ENV_REQUIRE_AUTH: "0"}, [argument])
+
+
 @pytest.mark.parametrize(("content", "says"), [(b" \n", "is empty"), (b"\xff\xfe", "no text in UTF-8")])
 def test_a_file_without_a_token_is_none(tmp_path, content, says):
     path = tmp_path / "token"

@@ -134,6 +134,12 @@ def test_all_that_is_wrong_is_named(tmp_path):
     ]
 
 
+def test_options_of_all_jobs_give_way_to_a_jobs_own_and_may_name_any_path(tmp_path):
+    defaults = {"userrc": "/opt/site.lua", "verbose": 1}
+    values = {"command": ["app"], "option_flags": {"verbose": 2}}
+    assert submission(values, ENV, str(tmp_path), defaults).options == {"userrc": "/opt/site.lua", "verbose": 2}
+
+
 def test_without_a_command_there_is_no_job(tmp_path):
     with pytest.raises(Problem, match="A 'command' is minimally required"):
         submission({"num_tasks": 1}, ENV, str(tmp_path))
