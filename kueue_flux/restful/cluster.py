@@ -24,7 +24,7 @@ from .submission import Submission, bad_submission
 PATIENCE = 30.0
 """Seconds that Flux has for an answer."""
 NOT_THE_JOB = (errno.ECONNRESET, errno.ECONNREFUSED, errno.ENOTCONN, errno.EPIPE, errno.ENOSYS)
-"""Errors of a submission that say nothing about what was submitted."""
+"""Errors that say nothing about what was asked for."""
 OUTPUT = "guest.output"
 END: Event = {}
 
@@ -120,6 +120,8 @@ class Cluster:
             self._wait(future)
             future.get()
         except OSError as error:
+            if error.errno in NOT_THE_JOB:
+                raise _problem(error) from None
             raise failed(400, f"Job cannot be cancelled: {error.strerror or error}.") from None
 
     # -- output

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,19 @@ def test_all_of_it_goes_into_a_config_map():
 @pytest.mark.parametrize("name", FILES)
 def test_it_is_python_of_3_8(name):
     ast.parse(FILES[name], feature_version=(3, 8))
+
+
+def test_it_calls_nothing_that_is_newer():
+    pytest.importorskip("vermin", reason="vermin is not installed (pip install .[dev])")
+    here = Path(restful.__file__).parent
+    words = ["-t=3.8-", "--violations", "--no-tips", str(here)]
+    done = subprocess.run(
+        [sys.executable, "-c", "from vermin import main; main()", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("name", FILES)
