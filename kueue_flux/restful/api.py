@@ -6,7 +6,7 @@ what is wrong: an unknown job is 404 (as flux-restful-client expects), what is n
 
 from __future__ import annotations
 
-from typing import Generator, Iterable, Iterator
+from typing import Any, Generator, Iterable, Iterator, Mapping
 
 from . import VERSION, pages
 from .answers import HTML, TEXT, Abandoned, Answer, answer, failed, refused
@@ -125,9 +125,14 @@ def job_output(call: Call) -> Answer:
     lines = [line.decode("utf-8", "replace") for line in map(written, events) if line]
     if lines:
         return answer({"Output": lines})
-    files = ". ".join(filter(None, map(redirected, events)))
-    ended = job["state"] == "INACTIVE" or call.values.get("wait", True)
-    return answer({"Message": files or ("The job has no output." if ended else f"{NO_OUTPUT}: the job runs.")})
+    return answer({"Message": ". ".join(filter(None, map(redirected, events))) or _why_none(call, job)})
+
+
+def _why_none(call: Call, job: Mapping[str, Any]) -> str:
+    if job["state"] != "INACTIVE" and not call.values.get("wait", True):
+        return f"{NO_OUTPUT}: the job runs."
+    note = job["exception"]["note"]
+    return f"The job has no output: {note}." if note else "The job has no output."
 
 
 def stream_output(call: Call) -> Answer:

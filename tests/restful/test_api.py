@@ -247,6 +247,7 @@ def test_the_output_of_a_job_that_ended(api):
         (WAITS, [], "", "The output does not exist yet: the job waits (SCHED)."),
         (RUNS, [], "?wait=false", "The output does not exist yet: the job runs."),
         ({}, [], "", "The job has no output."),
+        ({"state": 64, "result": 2, "exception_note": "too big"}, [], "", "The job has no output: too big."),
         (
             {},
             [{"name": "redirect", "context": {"stream": "stdout", "rank": "0", "path": "x"}}],
