@@ -15,8 +15,8 @@ How it is run:
 - It writes to stderr only. It answers `GET /healthz` with 200 as soon as it serves, which is never before the token
   was read and Flux answered.
 - Exit code 0: it was told to end (SIGTERM, SIGINT, or POST /v1/service/stop). Jobs are left to the broker, which
-  cancels what still runs when its initial program has ended. Exit code 1: it could not start, and the last line on
-  stderr says why.
+  cancels what still runs when its initial program has ended. Exit code 1: it could not start, or its broker has
+  gone; the last line on stderr says why.
 
 Clients are those of flux-restful-api v1 (https://github.com/flux-framework/flux-restful-api), and curl. The clients'
 FLUX_USER is `settings.ENV_USER` (fluxuser), FLUX_TOKEN is the token, and FLUX_SECRET_KEY is the token as well.

@@ -22,13 +22,15 @@ log = logging.getLogger(__name__)
 
 FAREWELL = 3.0
 """Seconds that answers have to be sent when the server ends."""
+LOOK = 5.0
+"""Seconds between looks at whether the broker is still there."""
 
 
 def main() -> int:
     """Serve until told to end.
 
     Returns:
-        The exit code: 0 when told to end, 1 when it could not start.
+        The exit code: 0 when told to end, 1 when it could not start or lost its broker.
     """
     logging.basicConfig(format="kueue-flux restful: %(levelname)s: %(message)s", stream=sys.stderr)
     stop = threading.Event()
@@ -51,19 +53,42 @@ def main() -> int:
     except CannotStart as error:
         log.critical("cannot start: %s", error)
         return 1
-    _serve(server, app, stop)
-    return 0
+    return _serve(server, app, stop)
 
 
-def _serve(server: Server, app: App, stop: threading.Event) -> None:
+def _serve(server: Server, app: App, stop: threading.Event) -> int:
     if app.gate.open:
         log.warning("authentication is off: whoever reaches port %d may run commands", server.port)
     log.info("serving on port %d", server.port)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
-    stop.wait()
-    log.info("told to end")
+    told = until_stopped(stop, app.connect)
+    if told:
+        log.info("told to end")
+    else:
+        log.critical("the broker has gone: without it there is nothing to serve")
     server.stop(FAREWELL)
     app.launchers.stop()
+    return 0 if told else 1
+
+
+def until_stopped(stop: threading.Event, connect: Callable[[], Any], look: float = LOOK) -> bool:
+    """Wait until the server is told to end, or its broker is found gone twice in a row.
+
+    A broker that is killed takes nobody with it: its initial program would be left to serve nothing for ever.
+
+    Returns:
+        Whether it was told to end.
+    """
+    gone = 0
+    while gone < 2:
+        if stop.wait(look):
+            return True
+        try:
+            connect()
+            gone = 0
+        except Problem:
+            gone += 1
+    return False
 
 
 def _connector() -> Callable[[], Any]:

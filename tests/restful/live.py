@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -100,6 +101,9 @@ class Live:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        for pid in self.leftovers():  # initial program and jobs are in process groups of their own
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _port(self) -> str | None:
@@ -110,6 +114,16 @@ class Live:
     def pid(self) -> int:
         """Of the server."""
         return int((self.directory / "pid").read_text())
+
+    def leftovers(self) -> list[int]:
+        """Processes that were started by this instance, zombies aside."""
+        mine, found = f"TMPDIR={self.directory}".encode(), []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with suppress(OSError):  # it ended meanwhile, or is not ours
+                    if mine in (entry / "environ").read_bytes().split(b"\0"):
+                        found.append(int(entry.name))
+        return found
 
     def stderr(self) -> str:
         return (self.directory / "stderr").read_text(errors="replace")

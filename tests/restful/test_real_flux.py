@@ -335,8 +335,16 @@ def test_it_ends_when_told_and_leaves_jobs_to_the_broker(flux_path, how):
                 list(lines)
         # the broker cancels what runs when its initial program has ended, and ends itself with that one's code
         assert live.process.wait(PATIENCE) == 0
+        until(lambda: not live.leftovers(), lambda: str(live.leftovers()))
         assert "told to end" in live.stderr()
         assert "Traceback" not in live.stderr()
+
+
+def test_it_ends_when_its_broker_has_been_killed(flux_path):
+    with Live(flux_path) as live:
+        os.kill(int(live.flux("getattr", "broker.pid")), signal.SIGKILL)
+        until(lambda: "the broker has gone" in live.stderr(), live.stderr)
+        until(lambda: not Path(f"/proc/{live.pid}").exists())
 
 
 def test_without_an_instance_it_does_not_start(flux_path, tmp_path):
