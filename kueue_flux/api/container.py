@@ -21,6 +21,8 @@ from kueue_flux.api.base import (
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
 
 PullPolicy = Literal["", "Always", "IfNotPresent", "Never"]
+# Characters. The Job keeps the specification that it was made from in an annotation, which may have 256 KiB.
+TEXT_LIMIT = 200_000
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -135,7 +137,7 @@ class MiniClusterContainer(ApiModel):
     name: ContainerName = Field(
         default="", description="The container's name. Needed only where the container does not run Flux."
     )
-    command: str = Field(
+    command: Annotated[str, Field(max_length=TEXT_LIMIT)] = Field(
         default="",
         description=(
             "The command that Flux runs, as one line. It is split into words as a shell would; where it has what "

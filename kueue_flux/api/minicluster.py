@@ -64,8 +64,12 @@ class MiniClusterSpec(ApiModel):
         description="The fewest pods to start with, when the queue's quota does not suffice for `size`.",
     )
     max_size: OptionalSize = Field(default=None, description="The most pods that scaling may ask for.")
-    tasks: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(
-        default=1, description="The number of tasks, over all pods, that Flux starts for the command."
+    tasks: Annotated[int, Field(ge=0, le=INT32_MAX)] = Field(
+        default=1,
+        description=(
+            "The number of tasks, over all pods, that Flux starts for the command, or that a batch may run at a "
+            "time; 0 for whole pods, with one task each."
+        ),
     )
     deadline_seconds: Annotated[int, Field(ge=1)] = Field(
         default=31500000,

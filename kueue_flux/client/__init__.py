@@ -1,4 +1,4 @@
-"""MiniClusters for Python programs: submit, watch, wait, read the output, delete.
+"""MiniClusters for Python programs: submit, watch, wait, use their Flux instances, read the output, delete.
 
 `MiniClusters` for ordinary programs and notebooks, `AsyncMiniClusters` for those with an event loop.
 """
@@ -8,9 +8,11 @@ from kueue_flux.client.errors import (
     ClientError,
     Deleted,
     Forbidden,
+    JobRejected,
     NoCluster,
     NotFound,
     NotInstalled,
+    NotRunning,
     NotStarted,
     Refused,
     Rejected,
@@ -19,6 +21,8 @@ from kueue_flux.client.errors import (
     Unreachable,
     WaitTimeout,
 )
+from kueue_flux.client.exec import Streams
+from kueue_flux.client.instance import Completed, Job, Resources
 from kueue_flux.client.miniclusters import AsyncMiniClusters
 from kueue_flux.client.status import Result, Stage, Status
 from kueue_flux.client.sync import MiniClusters
@@ -27,18 +31,24 @@ __all__ = [
     "AlreadyExists",
     "AsyncMiniClusters",
     "ClientError",
+    "Completed",
     "Deleted",
     "Forbidden",
+    "Job",
+    "JobRejected",
     "MiniClusters",
     "NoCluster",
     "NotFound",
     "NotInstalled",
+    "NotRunning",
     "NotStarted",
     "Refused",
     "Rejected",
+    "Resources",
     "Result",
     "Stage",
     "Status",
+    "Streams",
     "Unauthorized",
     "Unavailable",
     "Unreachable",

@@ -6,15 +6,17 @@ ends silently on a clean close and re-uses an expired resourceVersion.
 """
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import httpx_ws
 import kr8s.asyncio
 
 from kueue_flux.api.base import SUBDOMAIN
@@ -23,6 +25,9 @@ from kueue_flux.client.errors import NoCluster, NotFound, Unauthorized, Unreacha
 # Time for the answer to one request that is not a stream, seconds.
 ANSWER_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
+# A WebSocket on which nothing happens is asked for a sign of life; without one it counts as lost. Seconds.
+PING_SECONDS = 20.0
+PONG_SECONDS = 60.0
 
 _IN_CLUSTER_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -121,6 +126,42 @@ class Connection:
             if rest:
                 yield rest
 
+    @contextlib.asynccontextmanager
+    async def websocket(self, path: str, query: Sequence[tuple[str, str]], protocol: str) -> AsyncIterator[Any]:
+        """Open a WebSocket, as exec and port-forward use it.
+
+        Args:
+            path: Absolute API path.
+            query: Query parameters; a name may stand there several times.
+            protocol: The subprotocol to speak.
+
+        Yields:
+            The `httpx_ws.AsyncWebSocketSession`.
+
+        Raises:
+            ClientError: The server does not open it; the subclass says why.
+        """
+        headers = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+            "Sec-WebSocket-Protocol": protocol,
+        }
+        limits = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+        async with self._call("GET", path, httpx.QueryParams(tuple(query)), limits, headers=headers) as response:
+            if response.status_code != httpx.codes.SWITCHING_PROTOCOLS:
+                raise Unreachable(f"{path} answers {response.status_code} and opens no WebSocket")
+            session = httpx_ws.AsyncWebSocketSession(
+                response.extensions["network_stream"],
+                keepalive_ping_interval_seconds=PING_SECONDS,
+                keepalive_ping_timeout_seconds=PONG_SECONDS,
+                response=response,
+            )
+            with _plain_errors():
+                async with session:
+                    yield session
+
     async def close(self) -> None:
         """Close the connections. The object is not used afterwards."""
         if self._api is not None and self._api._session is not None:
@@ -131,15 +172,15 @@ class Connection:
         self,
         method: str,
         path: str,
-        params: Mapping[str, str] | None,
+        params: Mapping[str, str] | httpx.QueryParams | None,
         limits: httpx.Timeout,
-        content: bytes | None = None,
+        **more: Any,
     ) -> AsyncIterator[httpx.Response]:
         api = await self._opened()
         base, _, url = path.rpartition("/")
         # kr8s answers 403 as it does 401, by closing the session that others are watching through; so it
         # is told to leave statuses to us.
-        kwargs = {"params": params, "timeout": limits, "content": content, "raise_for_status": False}
+        kwargs = {"params": params, "timeout": limits, "raise_for_status": False, **more}
         try:
             for attempt in (1, 2):
                 async with api.call_api(method, version="", base=base, url=url, stream=True, **kwargs) as response:
@@ -205,6 +246,18 @@ class Connection:
             f"{self._where()} cannot be used: {error or type(error).__name__}",
             "see what it holds: kubectl config get-contexts",
         )
+
+
+@contextlib.contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Raise an error as it is where a task group has wrapped it."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
 
 
 def can_be_name(name: str) -> bool:

@@ -84,6 +84,14 @@ class NotStarted(ClientError):
     """There is no output, because no command has been started yet."""
 
 
+class NotRunning(ClientError):
+    """The MiniCluster's Flux instance is not up, or not any more."""
+
+
+class JobRejected(ClientError):
+    """Flux does not take a job: an option that it does not know, or more than its nodes have."""
+
+
 class WaitTimeout(ClientError):
     """What was waited for did not come in time; the MiniCluster goes on."""
 

@@ -1,4 +1,7 @@
-"""MiniClusters for programs with an event loop: submit, look, wait, read the output, delete."""
+"""MiniClusters for programs with an event loop: submit, look, wait, read the output, delete.
+
+What can be done with one that runs is in `in_use`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from kueue_flux.client.errors import (
     WaitTimeout,
 )
 from kueue_flux.client.follow import follow as follow_output
+from kueue_flux.client.in_use import InUse
 from kueue_flux.client.status import FINAL_REFUSALS, Result, Stage, Status, conditions
 from kueue_flux.client.watch import OnOutage, states
 from kueue_flux.kueue.visibility import pending_workloads_path, positions
@@ -32,7 +36,7 @@ FIELD_MANAGER = "kueue-flux-client"
 Object = dict[str, Any]
 
 
-class AsyncMiniClusters:
+class AsyncMiniClusters(InUse):
     """The MiniClusters of one namespace.
 
     Args:

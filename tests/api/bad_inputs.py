@@ -72,8 +72,7 @@ INVALID = [
     BadInput("minSize above size", minicluster({"minSize": 5}), "spec.minSize", "minSize is above size"),
     BadInput("minSize negative", minicluster({"minSize": -1}), "spec.minSize", "must be at least 0"),
     BadInput("maxSize below size", minicluster({"maxSize": 3}), "spec.maxSize", "maxSize is below size"),
-    BadInput("tasks 0", minicluster({"tasks": 0}), "spec.tasks", "must be at least 1"),
-    BadInput("tasks negative", minicluster({"tasks": -1}), "spec.tasks", "must be at least 1"),
+    BadInput("tasks negative", minicluster({"tasks": -1}), "spec.tasks", "must be at least 0"),
     BadInput("deadline 0", minicluster({"deadlineSeconds": 0}), "spec.deadlineSeconds", "must be at least 1"),
     BadInput("backoff negative", minicluster({"backoffLimit": -1}), "spec.backoffLimit", "must be at least 0"),
     BadInput(
