@@ -102,7 +102,7 @@ class InUse:
             >>> [job.id for job in miniclusters.jobs("hello") if not job.is_finished]
             ['fAbc12']
         """
-        return instance.parse_jobs(await self._output(name, "flux", "jobs", "--all", "--count=0", "--json"))
+        return instance.parse_jobs(await self._output(name, "flux", "jobs", "-a", "--count=0", "--json"))
 
     async def resources(self, name: str) -> Sequence[Resources]:
         """Return what the instance has: nodes, cores and GPUs by state.

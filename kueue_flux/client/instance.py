@@ -155,7 +155,7 @@ async def submit(connection: Connection, lead: Lead, words: Sequence[str]) -> st
     if done.exit_code:
         raise JobRejected(
             f"Flux does not take the job: {_last_line(done.stderr)}",
-            f"see what there is: kueue-flux resources {lead.minicluster}",
+            f"its options are those of flux submit: kueue-flux shell {lead.minicluster} -- flux submit --help",
         )
     return plain_id(done.stdout)
 
