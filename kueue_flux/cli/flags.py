@@ -39,6 +39,7 @@ class Flags:
         flux_image: The image that Flux is brought from; None for the default.
         flux_volume: Whether that image is mounted instead of copied from.
         ttl: Seconds after the end after which it is deleted.
+        interactive: Whether it waits for people to use it, in place of a command.
     """
 
     image: str
@@ -58,6 +59,7 @@ class Flags:
     flux_image: str | None = None
     flux_volume: bool = False
     ttl: int | None = None
+    interactive: bool = False
 
 
 _RESOURCES = "spec.containers[0].resources"
@@ -89,7 +91,7 @@ def given(flags: Flags, command: Sequence[str]) -> Given:
 
     Args:
         flags: What was asked for.
-        command: The command's words; not empty.
+        command: The command's words; empty for an interactive MiniCluster.
 
     Raises:
         InputError: It is contradictory, or cannot be understood.
@@ -111,7 +113,7 @@ def from_flags(flags: Flags, command: Sequence[str], environ: Mapping[str, str] 
 
     Args:
         flags: What was asked for.
-        command: The command's words; not empty.
+        command: The command's words; empty for an interactive MiniCluster.
         environ: Where `--env NAME` takes its value from.
 
     Raises:
@@ -123,7 +125,7 @@ def from_flags(flags: Flags, command: Sequence[str], environ: Mapping[str, str] 
     container = _set(
         {
             "image": flags.image,
-            "command": shlex.join(command),
+            "command": shlex.join(command) or None,
             "workingDir": flags.workdir,
             "environment": environment(flags.env, environ) or None,
             # Requests alone count in the queue; the limit keeps to what was counted.
@@ -137,7 +139,7 @@ def from_flags(flags: Flags, command: Sequence[str], environ: Mapping[str, str] 
     )
     metadata = _set(
         {
-            "name": flags.name or generated_name(command[0], flags.size),
+            "name": flags.name or generated_name(command[0] if command else "interactive", flags.size),
             "namespace": flags.namespace,
             "labels": labels or None,
         }
@@ -148,6 +150,7 @@ def from_flags(flags: Flags, command: Sequence[str], environ: Mapping[str, str] 
             "minSize": flags.min_size,
             "tasks": flags.size if flags.tasks is None else flags.tasks,
             "ttlSecondsAfterFinished": flags.ttl,
+            "interactive": flags.interactive or None,
             "logging": {"quiet": flags.quiet},
             "flux": {"container": view} if view else None,
             "containers": [container],
@@ -158,7 +161,7 @@ def from_flags(flags: Flags, command: Sequence[str], environ: Mapping[str, str] 
 
 def _check(flags: Flags, command: Sequence[str]) -> None:
     """Refuse what would otherwise be passed over in silence."""
-    if not command[0].strip():
+    if command and not command[0].strip():
         raise InputError("the command is empty", "write it after the two dashes: -- COMMAND...")
     if flags.min_size is not None and flags.min_size > flags.size:
         raise InputError(

@@ -13,22 +13,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from kueue_flux.cli import failures, options
+from kueue_flux.cli import failures, instance, options
+from kueue_flux.cli.arguments import FileOrCommandAfterDashes, Name
 from kueue_flux.cli.options import Cluster, Context, Form, Goal, Kubeconfig, ListForm, Namespace, Timeout
 from kueue_flux.cli.terminal import as_run, complain, emit, run_as, say
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME",
-        parser=options.nonempty,
-        help="The MiniCluster's name.",
-        show_default=False,
-        autocompletion=options.complete_name,
-    ),
-]
 
 
 class Commands(TyperGroup):
@@ -44,23 +34,6 @@ class Commands(TyperGroup):
         if command is not None:
             command.help = as_run(command.help or "")
         return name, command, rest
-
-
-class CommandAfterDashes(TyperCommand):
-    """A command whose last argument is a command line: everything after `--`, and only that."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take what stands after the dashes as it is."""
-        dashes = args.index("--") if "--" in args else len(args)
-        rest = super().parse_args(ctx, args[:dashes])
-        if ctx.params["command"]:
-            ctx.fail("the command to run goes after two dashes: kueue-flux submit --image IMAGE -- COMMAND...")
-        ctx.params["command"] = tuple(args[dashes + 1 :]) or None
-        return rest
-
-    def collect_usage_pieces(self, _ctx: Any) -> list[str]:
-        """Say it as it is to be typed."""
-        return ["[OPTIONS]", "[FILE | -- COMMAND...]"]
 
 
 app = typer.Typer(
@@ -110,7 +83,7 @@ def _described(*names: str, metavar: str, help: str, panel: str = _SHAPE, parser
     return typer.Option(*names, metavar=metavar, help=help, parser=parser, rich_help_panel=panel)
 
 
-@app.command(cls=CommandAfterDashes)
+@app.command(cls=FileOrCommandAfterDashes)
 def submit(
     ctx: typer.Context,
     file: Annotated[
@@ -179,6 +152,14 @@ def submit(
             rich_help_panel=_SHAPE,
         ),
     ] = None,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive",
+            help="Run no command: wait for `kueue-flux shell`, `run` and the like, until `kueue-flux stop`.",
+            rich_help_panel=_SHAPE,
+        ),
+    ] = False,
     workdir: Annotated[
         str | None, _described("--workdir", metavar="PATH", help="Directory in which the command runs.")
     ] = None,
@@ -250,6 +231,8 @@ def submit(
     kueue-flux submit -q team-a -N 4 -i ubuntu --wait -- hostname
 
     kueue-flux submit minicluster.yaml
+
+    kueue-flux submit -q team-a -N 4 -i ubuntu --interactive --name my-cluster
     """
     from kueue_flux.cli import submit as work
     from kueue_flux.cli.flags import Flags
@@ -266,13 +249,16 @@ def submit(
     if file is not None:
         _only_with_command(ctx, file, command)
         given = failures.usage(work.read_file, file)
-    elif command and image:
+    elif command and interactive:
+        ctx.fail("--interactive runs no command: leave one of the two out, or run it later by kueue-flux run")
+    elif image and (command or interactive):
         flags = Flags(
             image=image, name=name, queue=queue, priority=priority, size=size, min_size=min_size, tasks=tasks, cpu=cpu,
             memory=memory, env=env or (), workdir=workdir, quiet=quiet, flux_view=flux_view, flux_image=flux_image,
             flux_volume=flux_volume, ttl=None if ttl is None else math.ceil(ttl),
+            interactive=interactive,
         )  # fmt: skip
-        given = [failures.usage(by_flags, flags, command)]
+        given = [failures.usage(by_flags, flags, command or ())]
     else:
         ctx.fail("an image and a command are needed, or a FILE: kueue-flux submit --image IMAGE -- COMMAND...")
     given = failures.usage(work.into_namespace, given, cluster.namespace)
@@ -289,6 +275,10 @@ def submit(
     created = failures.run(work.send(objects, cluster, tell))
     if output:
         emit(work.as_one(created), output)
+    elif interactive and not wait:
+        where = cluster.target(created[0]["metadata"]["name"])
+        say(f"use it: kueue-flux shell --wait {where}")
+        say(f"end it: kueue-flux stop {where}")
     if wait:
         going_on: list[str] = []
         shown = len(created) == 1 and logs is not False
@@ -417,6 +407,9 @@ def delete(
     if not all(name.strip() for name in names):
         ctx.fail("a NAME is empty")
     raise typer.Exit(failures.run(commands.delete_all(cluster, names, wait=wait, limit=timeout)))
+
+
+instance.register(app)
 
 
 @app.command()

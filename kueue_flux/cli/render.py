@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from kueue_flux.client.instance import Job, Resources
 from kueue_flux.client.miniclusters import event_time
 from kueue_flux.client.status import Stage, Status, conditions, parse_time
 
@@ -234,6 +235,32 @@ def record(status: Status) -> dict[str, Any]:
         "created": status.created.isoformat() if status.created else None,
         "finished": status.finished.isoformat() if status.finished else None,
         "deleting": status.deleting,
+    }
+
+
+def job_record(job: Job) -> dict[str, Any]:
+    """One job of a Flux instance for programs."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state,
+        "result": job.result,
+        "exitCode": job.exit_code,
+        "nodes": job.nodes,
+        "tasks": job.tasks,
+        "hosts": job.hosts,
+        "seconds": job.seconds,
+    }
+
+
+def resources_record(found: Resources) -> dict[str, Any]:
+    """Nodes of one state of a Flux instance, for programs."""
+    return {
+        "state": found.state,
+        "nodes": found.nodes,
+        "cores": found.cores,
+        "gpus": found.gpus,
+        "hosts": found.hosts,
     }
 
 

@@ -17,7 +17,11 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 # How the command was run: `kueue-flux`, or `kubectl kueue-flux`.
 _PROGRAM = ContextVar("program", default="kueue-flux")
 # Where a text says what to type: our name before that of one of our commands.
-_TO_TYPE = re.compile(r"\bkueue-flux(?= (?:submit|list|status|logs|wait|delete|dev|version)\b)")
+_COMMANDS = (
+    "submit", "list", "status", "logs", "wait", "delete", "shell", "run", "submit-job", "jobs", "resources", "top",
+    "stop", "dev", "version",
+)  # fmt: skip
+_TO_TYPE = re.compile(rf"\bkueue-flux(?= (?:{'|'.join(_COMMANDS)})\b)")
 
 
 @contextmanager

@@ -133,6 +133,18 @@ class InUse:
         """
         await instance.stop(self._connection, await self._lead(name))
 
+    async def submit_words(self, name: str, words: Sequence[str]) -> str:
+        """The same as :meth:`submit_job`.
+
+        Args:
+            name: The MiniCluster's name.
+            words: What follows `flux submit`: options and the command.
+
+        Returns:
+            The job's id.
+        """
+        return await instance.submit(self._connection, await self._lead(name), words)
+
     async def execute(self, name: str, command: Sequence[str], streams: Streams) -> int:
         """The same as :meth:`exec` while it runs; a terminal too.
 

@@ -177,19 +177,21 @@ async def run_job(connection: Connection, lead: Lead, words: Sequence[str], stre
         Unreachable: The connection was lost; the job goes on.
         ClientError: As for `run`.
     """
-    job = await submit(connection, lead, words)
+    submitting = asyncio.create_task(submit(connection, lead, words))
     try:
+        job = await asyncio.shield(submitting)  # so that its id is known, whatever happens
         return await run(connection, lead, ["flux", "job", "attach", job], streams)
     except asyncio.CancelledError:
-        await _cancel(connection, lead, job)
+        await _cancel(connection, lead, submitting)
         raise
     except Unreachable as error:
-        raise Unreachable(error.message, f"job {job} may go on: kueue-flux jobs {lead.minicluster}") from error
+        raise Unreachable(error.message, f"the job may go on: kueue-flux jobs {lead.minicluster}") from error
 
 
-async def _cancel(connection: Connection, lead: Lead, job: str) -> None:
+async def _cancel(connection: Connection, lead: Lead, submitting: asyncio.Task[str]) -> None:
     with suppress(ClientError, TimeoutError):  # whoever gives up waiting is not kept
         async with asyncio.timeout(CANCEL_SECONDS):
+            job = await submitting
             await completed(lambda streams: run(connection, lead, ["flux", "cancel", job], streams))
 
 
