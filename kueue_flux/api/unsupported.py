@@ -114,7 +114,6 @@ REFUSALS: list[Refusal] = [
         "interactive MiniClusters are not supported yet",
         "set spec.containers[0].command, e.g. to sleep infinity",
     ),
-    Refusal("spec.services", "service containers are not supported yet", "run them as a Deployment of their own"),
     Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
     Refusal("spec.logging.strict", "the start script always ends at a failure", "remove it"),
     Refusal("spec.logging.zeromq", "logging ZeroMQ's events is not supported yet", "set spec.logging.debug"),

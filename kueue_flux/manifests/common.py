@@ -9,6 +9,9 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MINICLUSTER = "flux-framework.org/minicluster"
 MINICLUSTER_UID = "flux-framework.org/minicluster-uid"
 ADMISSION = "flux-framework.org/admission"
+# On the Job of the service containers and on its pod, which bear the MiniCluster's own labels too.
+ROLE = "flux-framework.org/role"
+SERVICES = "services"
 
 API_VERSION = "flux-framework.org/v1alpha2"
 KIND = "MiniCluster"
