@@ -90,7 +90,7 @@ ALLOWED = {
     ("flux-framework.org", "miniclusters"): {"list", "watch", "delete"},
     ("flux-framework.org", "miniclusters/status"): {"patch"},
     ("flux-framework.org", "miniclusters/finalizers"): {"update"},
-    ("batch", "jobs"): {"create", "get", "list", "watch", "patch"},
+    ("batch", "jobs"): {"create", "get", "list", "watch", "patch", "delete"},
     ("", "services"): {"create", "get"},
     ("networking.k8s.io", "networkpolicies"): {"create", "get"},
     ("", "secrets"): {"create", "deletecollection"},

@@ -78,9 +78,9 @@ def test_a_sidecar_that_fails_is_told_and_the_run_goes_on(namespace: Namespace):
     submit(namespace, "beside", spec_of(namespace, UNTIL_TOLD_LINE, failing))
     said = namespace.wait_condition("beside", "Ready", "True", "SidecarFailed")
     lead = namespace.lead("beside")["metadata"]["name"]
-    assert said.startswith(f"all 1 brokers are up, but pod {lead}: sidecar watch ended with exit code 3, restarted")
+    assert said.startswith(f"all 1 brokers are up, but pod {lead}: container watch ended with exit code 3, restarted")
     assert any(reason == "SidecarFailed" for reason, _ in namespace.events("beside"))
-    assert "sidecar watch ended with exit code 3" in namespace.kueue_flux("status", "beside").out
+    assert "container watch ended with exit code 3" in namespace.kueue_flux("status", "beside").out
     namespace.release("beside")
     namespace.wait_succeeded("beside")
 
@@ -96,7 +96,7 @@ def test_containers_share_volumes_processes_and_life_cycle_commands(namespace: N
     shared = {"data": {"path": "/data"}}
     writer = {
         "name": "writer",
-        "command": "until grep -qs '[f]lux-broker' /proc/[0-9]*/cmdline; do sleep 0.1; done; echo seen > /data/broker",
+        "command": "until grep -qs '^broker' /proc/[0-9]*/cmdline; do sleep 0.1; done; echo seen > /data/broker",
         "volumes": shared,
         "lifeCycle": {"postStartExec": "echo started > /data/hook"},
     }

@@ -15,6 +15,7 @@ from kueue_flux.api.minicluster import MiniCluster
 NAMESPACE = "team"
 NAME = "hello"
 QUEUE = "kueue.x-k8s.io/queue-name"
+GATED = "kueue.x-k8s.io/admission-gated-by"
 INDEX = "batch.kubernetes.io/job-completion-index"
 AT = "2030-01-31T12:00:00Z"
 """When everything was created, and when every condition changed, that does not say otherwise."""
@@ -127,6 +128,11 @@ class MiniClusterBuilder(Builder):
         containers.append({"name": name, "image": f"{name}:1", **fields})
         return self
 
+    def service(self, name: str = "web", **fields: Any) -> Self:
+        """Add a service container."""
+        self._obj["spec"].setdefault("services", []).append({"name": name, "image": f"{name}:1", **fields})
+        return self
+
     def _part(self, *path: str, **fields: Any) -> Self:
         part = self._obj["spec"]
         for name in path:
@@ -196,6 +202,20 @@ class JobBuilder(Builder):
         return self.failing(reason, message, at).condition("Failed", reason=reason, message=message, at=at)
 
 
+class ServicesJobBuilder(JobBuilder):
+    """The suspended Job of a MiniCluster's service containers, which Kueue is kept from admitting."""
+
+    def __init__(self, mc: dict[str, Any]) -> None:
+        super().__init__(mc)
+        name = mc["metadata"]["name"]
+        self.meta(name=f"{name}-services", uid=f"{name}-services-job-uid-0001").gated("flux-framework.org/turn")
+        self.label("flux-framework.org/role", "services")
+        self._obj["spec"] |= {"parallelism": 1, "completions": 1}
+
+    def gated(self, by: str | None) -> Self:
+        return self.meta(annotations={GATED: by} if by else {})
+
+
 class WorkloadBuilder(Builder):
     """The Workload that Kueue makes for a Job."""
 
@@ -243,6 +263,23 @@ class PodBuilder(Builder):
         self.label("app.kubernetes.io/managed-by", "kueue-flux")
         self._obj["status"] = {"phase": "Pending"}
         self.condition("PodScheduled")
+
+    def of_services(self) -> Self:
+        """Make it the pod of services, which has no index."""
+        del self._obj["metadata"]["labels"][INDEX]
+        return self.label("flux-framework.org/role", "services")
+
+    def deaf(self, since: str = AT) -> Self:
+        """Let its container `web` run and take no connections."""
+        self._obj["status"]["phase"] = "Running"
+        state = {"name": "web", "state": {"running": {"startedAt": since}}, "ready": False, "started": False}
+        self._obj["status"]["containerStatuses"] = [state]
+        return self.condition("Ready", "False", "ContainersNotReady")
+
+    def listening(self) -> Self:
+        """Let its container `web` take connections."""
+        self.deaf()._obj["status"]["containerStatuses"][0] |= {"ready": True, "started": True}
+        return self.condition("Ready")
 
     def _containers(self, ready: bool = False, **state: Any) -> Self:
         container = {"name": "flux", "image": "app:1", "state": state, "ready": ready}
@@ -303,6 +340,11 @@ def minicluster(name: str = NAME, namespace: str = NAMESPACE) -> MiniClusterBuil
 def job(mc: MiniClusterBuilder | dict[str, Any]) -> JobBuilder:
     """The suspended Job of a MiniCluster."""
     return JobBuilder(mc if isinstance(mc, dict) else mc.obj())
+
+
+def services_job(mc: MiniClusterBuilder | dict[str, Any]) -> ServicesJobBuilder:
+    """The suspended Job of a MiniCluster's services."""
+    return ServicesJobBuilder(mc if isinstance(mc, dict) else mc.obj())
 
 
 def workload(of: JobBuilder | dict[str, Any]) -> WorkloadBuilder:

@@ -59,7 +59,7 @@ def _split(field: str, text: str, split: Callable[[str], object] = command.split
 
 
 def _requests_within_limits(mc: MiniCluster) -> Iterator[Problem]:
-    places = [(f"spec.containers[{i}]", container.resources) for i, container in enumerate(mc.spec.containers)]
+    places = [(f"{at}[{i}]", c.resources) for at, containers in _pods(mc) for i, c in enumerate(containers)]
     places.append(("spec.flux.container", mc.spec.flux.container.resources))
     for path, resources in places:
         limits = resources.get("limits", {})
@@ -106,6 +106,8 @@ def _only_flux_runs_jobs(mc: MiniCluster) -> Iterator[Problem]:
             if container is mc.flux_container:
                 continue
             for field in _job_fields(container):
+                if at == "spec.services" and field.startswith("commands."):
+                    continue  # refused as a whole
                 yield Problem(
                     f"{at}[{index}].{field}",
                     "it belongs to the container that runs Flux",
@@ -138,6 +140,17 @@ def _nothing_around_what_is_not_wrapped(mc: MiniCluster) -> Iterator[Problem]:
                     "noWrapEntrypoint leaves nothing around the container's command",
                     "remove one of the two",
                 )
+
+
+def _services_run_their_command_as_it_is(mc: MiniCluster) -> Iterator[Problem]:
+    for index, service in enumerate(mc.spec.services):
+        for name in service.commands.model_dump(by_alias=True, exclude_defaults=True):
+            yield Problem(
+                f"spec.services[{index}].commands.{name}",
+                "nothing is run around a service's command",
+                "write it into the command",
+                "UnsupportedField",
+            )
 
 
 def _sidecars_ports_have_names(mc: MiniCluster) -> Iterator[Problem]:
@@ -287,6 +300,7 @@ CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
     _flux_variables_are_not_secrets,
     _only_flux_runs_jobs,
     _nothing_around_what_is_not_wrapped,
+    _services_run_their_command_as_it_is,
     _sidecars_ports_have_names,
     _volumes_agree,
     _mounts_differ,

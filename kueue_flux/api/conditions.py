@@ -49,6 +49,7 @@ class Reason(StrEnum):
     QUOTA_RESERVED = "QuotaReserved"
     NOT_QUEUED = "NotQueued"
     WAITING_FOR_WORKLOAD = "WaitingForWorkload"
+    SERVICES_PENDING = "ServicesPending"
     KUEUE_NOT_READY = "KueueNotReady"
     # Admitted (and NotQueued)
     ADMITTED = "Admitted"
@@ -56,6 +57,7 @@ class Reason(StrEnum):
     # Injected
     FILES_WRITTEN = "FilesWritten"
     WAITING_FOR_ADMISSION = "WaitingForAdmission"
+    WAITING_FOR_SERVICES = "WaitingForServices"
     WITHDRAWN = "Withdrawn"
     # Ready (and WaitingForAdmission)
     BROKERS_UP = "BrokersUp"
@@ -64,6 +66,8 @@ class Reason(StrEnum):
     VOLUME_MISSING = "VolumeMissing"
     VOLUME_PENDING = "VolumePending"
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    SERVICES_STARTING = "ServicesStarting"
+    SERVICES_NOT_READY = "ServicesNotReady"
     SIDECAR_FAILED = "SidecarFailed"
     BROKERS_STARTING = "BrokersStarting"
     FINISHED = "Finished"

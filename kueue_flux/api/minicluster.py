@@ -21,6 +21,7 @@ from kueue_flux.api.flux import FluxSpec
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.pod import LoggingSpec, MiniClusterArchive, Network, PodSpec
 from kueue_flux.api.problems import InvalidMiniCluster, Problem, from_pydantic
+from kueue_flux.api.rules import SERVICES_SUFFIX
 from kueue_flux.api.validation import problems_of
 
 GROUP = "flux-framework.org"
@@ -103,7 +104,12 @@ class MiniClusterSpec(ApiModel):
     services: list[MiniClusterContainer] = Field(
         default_factory=list,
         max_length=16,
-        description="Containers in a pod of their own beside the MiniCluster.",
+        description=(
+            "Containers in one pod of their own beside the MiniCluster, which is started before it, counted against "
+            "the same queue's quota, and ends with it. It is reached at <name>-services.<headless Service>. The fields "
+            "are those of `containers`; `command` is shell text, and without it the image runs what it runs. A service "
+            "with `ports` is ready when the first of them takes connections."
+        ),
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     archive: MiniClusterArchive = Field(
@@ -277,6 +283,11 @@ class MiniCluster(ApiModel):
         """The most seconds that Kueue lets it run once admitted, None for no limit."""
         text = self._label(labels.MAX_EXEC_TIME)
         return int(text) if text else None
+
+    @property
+    def services_name(self) -> str:
+        """The name of the Job of its service containers, and the host name of that Job's pod."""
+        return f"{self.name}{SERVICES_SUFFIX}"
 
     @property
     def seconds_to_live(self) -> int | None:

@@ -9,7 +9,7 @@ CEL in CRDs: https://kubernetes.io/docs/reference/using-api/cel/
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,14 @@ from kueue_flux.api.paths import find
 from kueue_flux.api.problems import Problem
 
 if TYPE_CHECKING:
-    from kueue_flux.api.container import ContainerVolume
+    from kueue_flux.api.container import ContainerVolume, MiniClusterContainer
     from kueue_flux.api.minicluster import MiniCluster, MiniClusterSpec
     from kueue_flux.api.pod import Toleration
 
 HOSTNAME_LIMIT = 63  # characters, RFC 1035
 FLAT = "kary:0"  # flux-broker-attributes(7), tbon.topo
 GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateName has this length
+SERVICES_SUFFIX = "-services"  # appended to the MiniCluster's name; the Flux Operator's convention
 ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names that every runtime takes
 _JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
 RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
@@ -73,6 +74,11 @@ def _long_name(mc: MiniCluster) -> Iterator[str]:
         yield "metadata.name"
 
 
+def _long_services_name(mc: MiniCluster) -> Iterator[str]:
+    if mc.spec.services and len(full_name(mc) + SERVICES_SUFFIX) > HOSTNAME_LIMIT:
+        yield "metadata.name"
+
+
 def full_name(mc: MiniCluster) -> str:
     """Return the name, or one as the API server would generate it."""
     metadata = mc.metadata
@@ -97,11 +103,11 @@ def _nameless_services(spec: MiniClusterSpec) -> Iterator[str]:
             yield f"services[{index}].name"
 
 
-def _same_names(spec: MiniClusterSpec) -> Iterator[str]:
-    names = [container.name for container in spec.containers]
+def _same_names(field: str, containers: Sequence[MiniClusterContainer]) -> Iterator[str]:
+    names = [container.name for container in containers]
     for index, name in enumerate(names):
         if name and name in names[:index]:
-            yield f"containers[{index}].name"
+            yield f"{field}[{index}].name"
 
 
 def _bad_environment(environment: Mapping[str, object]) -> Iterator[str]:
@@ -242,6 +248,32 @@ def _volume_rules(at: str) -> list[Rule]:
     ]
 
 
+def _container_rules(at: str) -> list[Rule]:
+    return [
+        Rule(
+            at,
+            f"!{_set('self.pullAlways')} || !{_set('self.imagePullPolicy')} || self.imagePullPolicy == 'Always'",
+            lambda container: _if(
+                container.pull_always and container.image_pull_policy not in ("", "Always"), "imagePullPolicy"
+            ),
+            "imagePullPolicy contradicts pullAlways",
+            "remove one of the two",
+            "imagePullPolicy",
+        ),
+        Rule(
+            at,
+            "!has(self.environment) || !has(self.secrets) || self.secrets.all(name, !(name in self.environment))",
+            lambda container: (f"secrets.{name}" for name in container.secrets if name in container.environment),
+            "environment sets the same variable",
+            "remove one of the two",
+            "secrets",
+        ),
+        *_environment_rules(f"{at}.environment"),
+        *_environment_rules(f"{at}.secrets"),
+        *_volume_rules(f"{at}.volumes"),
+    ]
+
+
 RULES: list[Rule] = [
     Rule(
         "",
@@ -293,7 +325,7 @@ RULES: list[Rule] = [
     Rule(
         "spec",
         f"self.containers.all(c, !{_set('c.name')} || self.containers.exists_one(d, has(d.name) && d.name == c.name))",
-        _same_names,
+        lambda spec: _same_names("containers", spec.containers),
         "two containers have the same name",
         "rename one of them",
         "containers",
@@ -305,6 +337,31 @@ RULES: list[Rule] = [
         "a service container needs a name",
         "name it",
         "services",
+    ),
+    Rule(
+        "spec",
+        f"!has(self.services) || self.services.all(c, !{_set('c.name')} || "
+        "self.services.exists_one(d, has(d.name) && d.name == c.name))",
+        lambda spec: _same_names("services", spec.services),
+        "two services have the same name",
+        "rename one of them",
+        "services",
+    ),
+    Rule(
+        "spec.services[]",
+        f"!{_set('self.runFlux')}",
+        lambda service: _if(service.run_flux, "runFlux"),
+        "a service stands beside the MiniCluster, and Flux does not run in it",
+        "move the container to spec.containers, or remove runFlux",
+        "runFlux",
+    ),
+    Rule(
+        "",
+        "!has(self.spec.services) || size(self.spec.services) == 0 || "
+        f"size(self.metadata.name) + {len(SERVICES_SUFFIX)} <= {HOSTNAME_LIMIT}",
+        _long_services_name,
+        f"the host name of its services, <name>{SERVICES_SUFFIX}, would be longer than {HOSTNAME_LIMIT} characters",
+        "shorten the MiniCluster's name",
     ),
     Rule(
         "spec.containers[]",
@@ -338,29 +395,9 @@ RULES: list[Rule] = [
         "remove command or commands.script",
         "commands.script",
     ),
-    Rule(
-        "spec.containers[]",
-        f"!{_set('self.pullAlways')} || !{_set('self.imagePullPolicy')} || self.imagePullPolicy == 'Always'",
-        lambda container: _if(
-            container.pull_always and container.image_pull_policy not in ("", "Always"), "imagePullPolicy"
-        ),
-        "imagePullPolicy contradicts pullAlways",
-        "remove one of the two",
-        "imagePullPolicy",
-    ),
-    Rule(
-        "spec.containers[]",
-        "!has(self.environment) || !has(self.secrets) || self.secrets.all(name, !(name in self.environment))",
-        lambda container: (f"secrets.{name}" for name in container.secrets if name in container.environment),
-        "environment sets the same variable",
-        "remove one of the two",
-        "secrets",
-    ),
-    *_environment_rules("spec.containers[].environment"),
-    *_environment_rules("spec.containers[].secrets"),
+    *_container_rules("spec.containers[]"),
+    *_container_rules("spec.services[]"),
     *_environment_rules("spec.flux.environment"),
-    *_volume_rules("spec.containers[].volumes"),
-    *_volume_rules("spec.services[].volumes"),
     Rule(
         "spec.flux.container",
         f"!({_set('self.disable')} && {_set('self.imageVolume')})",

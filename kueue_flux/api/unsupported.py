@@ -76,7 +76,6 @@ REFUSALS: list[Refusal] = [
         unless="it equals spec.size",
         accepts=lambda size, mc: size == mc.spec.size,
     ),
-    Refusal("spec.services", "service containers are not supported yet", "run them as a Deployment of their own"),
     Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
     Refusal(
         "spec.flux.completeWorkers",

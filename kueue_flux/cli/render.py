@@ -142,7 +142,7 @@ def line(status: Status) -> str:
             stuck = f": {why}" if status.reason in STUCK and not message.endswith("pods run") else ""
             return f"{_admitted(status)}, {up}{stuck}"
         case Stage.RUNNING:
-            return f"running on {_nodes(status.nodes)}" + (f": {why}" if status.reason == "SidecarFailed" else "")
+            return f"running on {_nodes(status.nodes)}" + (f": {why}" if status.reason in BESIDE else "")
         case Stage.SUCCEEDED:
             return f"succeeded: {message}" if message else "succeeded"
         case Stage.FAILED:
@@ -152,7 +152,10 @@ def line(status: Status) -> str:
 # Reasons of Ready=False that tell of a pod that does not come up by itself.
 STUCK = frozenset(
     {"ImagePullFailed", "PodsPending", "PodsNotCreated", "SidecarFailed", "VolumeMissing", "VolumePending"}
+    | {"ServicesNotReady", "ServicesStarting"}
 )
+# Reasons of Ready=True that tell of what is wrong beside the brokers.
+BESIDE = frozenset({"SidecarFailed", "ServicesNotReady", "ServicesStarting"})
 
 
 def _admitted(status: Status) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller.pods import PodView, lead
+from kueue_flux.controller.services import Services, is_gated, queue_of
 from kueue_flux.flux.termination import Reason, Termination
-from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import Admission, Signal, WorkloadView
 
 # What ends a run on any pod, and how the lead ends when another pod has.
@@ -30,6 +30,7 @@ class Facts:
         position: Place in the ClusterQueue, from 0; None where unknown.
         status: The status as last written.
         obstacle: Why the Job could not be created just now.
+        services: Its service containers; None where it has none.
         holdup: What keeps pods from starting, where they do not say so themselves.
     """
 
@@ -40,15 +41,13 @@ class Facts:
     position: int | None = None
     status: dict[str, Any] = field(default_factory=dict)
     obstacle: Signal | None = None
+    services: Services | None = None
     holdup: Signal | None = None
 
     @property
     def queue(self) -> str | None:
         """The LocalQueue: the Job's own label first, since Kueue's webhook may have chosen the default queue."""
-        if self.job is None:
-            return self.mc.queue
-        queue: str | None = self.job["metadata"].get("labels", {}).get(kueue.QUEUE_NAME)
-        return queue
+        return self.mc.queue if self.job is None else queue_of(self.job)
 
     @property
     def admission(self) -> Admission | None:
@@ -58,6 +57,11 @@ class Facts:
         if self.queue is None:
             return Admission(id=self.job["metadata"]["uid"][:12], size=self.job["spec"]["parallelism"])
         return self.workload.admission if self.workload else None
+
+    @property
+    def gated(self) -> bool:
+        """Whether Kueue is kept from admitting the Job."""
+        return self.job is not None and is_gated(self.job)
 
     @property
     def suspended(self) -> bool:

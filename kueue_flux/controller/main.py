@@ -15,6 +15,7 @@ from kueue_flux.controller import resources
 from kueue_flux.controller.positions import Positions, Waiting
 from kueue_flux.controller.reconcile import Reconciler
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, PODS, WORKLOADS
+from kueue_flux.controller.services import JOB_INDEXES, Turns
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import read
 from kueue_flux.log import configure
@@ -50,7 +51,7 @@ async def run(args: argparse.Namespace) -> int:
     manager = Manager(client, name=MANAGER, identity=identity, lease=lease, health_host=host, health_port=int(port))
 
     miniclusters = manager.watch(MINICLUSTERS, transform=resources.keep_minicluster).store
-    jobs = manager.watch(JOBS, label_selector=OURS, transform=resources.keep_job).store
+    jobs = manager.watch(JOBS, label_selector=OURS, indexes=JOB_INDEXES, transform=resources.keep_job).store
     pods = manager.watch(PODS, label_selector=OURS, transform=resources.keep_pod).store
     # Kueue may be absent: MiniClusters without a queue run all the same.
     workloads = manager.watch(WORKLOADS, optional=True, transform=resources.keep_workload).store
@@ -69,6 +70,7 @@ async def run(args: argparse.Namespace) -> int:
     )
     controller = manager.controller("minicluster", reconciler.reconcile, workers=args.workers)
     _route(controller, miniclusters, jobs, pods, workloads)
+    _pass_turns(controller, reconciler.turns, miniclusters, jobs)
     positions.subscribe(controller.enqueue)
     manager.add_ready_check("other-operator", reconciler.conflicts.describe)
     manager.while_leading(positions.run)
@@ -90,13 +92,24 @@ def _route(controller: Controller, miniclusters: Store, jobs: Store, pods: Store
     def by_job(old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]
         for owner in meta.get("ownerReferences", []):
-            if owner["kind"] == JOBS.kind and (meta["namespace"], owner["name"]) in jobs:
-                controller.enqueue(meta["namespace"], owner["name"])
+            if owner["kind"] == JOBS.kind and (job := jobs.get(meta["namespace"], owner["name"])):
+                by_label(None, job)
 
     miniclusters.subscribe(by_name)
-    jobs.subscribe(by_name)
+    jobs.subscribe(by_label)
     pods.subscribe(by_label)
     workloads.subscribe(by_job)
+
+
+def _pass_turns(controller: Controller, turns: Turns, miniclusters: Store, jobs: Store) -> None:
+    """Wake the MiniCluster whose turn it is to get its services, when another has come, gone or been admitted."""
+
+    def wake(old: Object | None, new: Object | None) -> None:
+        if key := turns.concerned(new, old):
+            controller.enqueue(*key)
+
+    miniclusters.subscribe(wake)
+    jobs.subscribe(wake)
 
 
 def _waiting(miniclusters: Store, jobs: Store, workloads: Store) -> Iterator[Waiting]:

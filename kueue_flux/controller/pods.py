@@ -30,10 +30,11 @@ class PodView:
         index: Its completion index, which is its broker's rank.
         created: When it was created (RFC 3339).
         running: Its containers run.
-        ready: Its broker is up (or was, and has ended well), whatever its sidecars do.
+        ready: Its broker is up (or was, and has ended well), whatever its sidecars do. Of services: all of them are up.
         stuck: Why it does not start, when it will not by itself.
         unmounted_since: When it got its node (RFC 3339), if the node has not mounted all of its volumes since.
-        failing: Which sidecar had to be started again, and why; None where none had to.
+        failing: Which container had to be started again, and why; None where none had to.
+        starting: Containers that run and are not up yet, and since when they run (RFC 3339).
         termination: How the container that runs Flux ended; None while it has not.
     """
 
@@ -45,15 +46,17 @@ class PodView:
     stuck: Signal | None
     unmounted_since: str | None
     failing: str | None
+    starting: list[tuple[str, str]]
     termination: Termination | None
 
 
-def read(pod: Mapping[str, Any], container: str) -> PodView:
-    """Read a pod of the Indexed Job, in which `container` runs Flux."""
+def read(pod: Mapping[str, Any], container: str | None) -> PodView:
+    """Read a pod of the Indexed Job, in which `container` runs Flux; or, for None, the pod of services."""
     meta, status = pod["metadata"], pod.get("status", {})
     conditions = {c["type"]: c for c in status.get("conditions", [])}
     phase = status.get("phase", "Pending")
-    termination = _termination(status, container)
+    termination = _termination(status, container) if container else None
+    up = _is_ready(status, container) if container else conditions.get("Ready", {}).get("status") == "True"
     # A worker that has ended well was up: the pod is not ready any more before its phase tells why.
     ended_well = phase == "Succeeded" or (termination is not None and termination.exit_code == 0)
     return PodView(
@@ -61,10 +64,11 @@ def read(pod: Mapping[str, Any], container: str) -> PodView:
         index=int(meta.get("labels", {}).get(INDEX, -1)),
         created=meta["creationTimestamp"],
         running=phase == "Running",
-        ready=ended_well or _is_ready(status, container),
+        ready=ended_well or up,
         stuck=_stuck(status, conditions),
         unmounted_since=_unmounted_since(conditions),
         failing=_failing(status),
+        starting=_starting(status),
         termination=termination,
     )
 
@@ -80,15 +84,20 @@ def _is_ready(status: Mapping[str, Any], name: str) -> bool:
 
 
 def _failing(status: Mapping[str, Any]) -> str | None:
-    # Only sidecars are ever started again: all other containers end with their pod (restartPolicy: Never).
-    for container in status.get("initContainerStatuses", []):
+    # Only sidecars and services are ever started again: all other containers end with their pod.
+    for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         ended = container.get("lastState", {}).get("terminated")
         if container.get("restartCount") and ended:
             why = "" if ended.get("reason") in (None, "Error", "Completed") else f" ({ended['reason']})"
             count = container["restartCount"]
             times = "once" if count == 1 else f"{count} times"
-            return f"sidecar {container['name']} ended with exit code {ended['exitCode']}{why}, restarted {times}"
+            return f"container {container['name']} ended with exit code {ended['exitCode']}{why}, restarted {times}"
     return None
+
+
+def _starting(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    runs = [(c, c.get("state", {}).get("running")) for c in status.get("containerStatuses", [])]
+    return [(c["name"], running["startedAt"]) for c, running in runs if running and not c.get("started")]
 
 
 def _stuck(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]]) -> Signal | None:

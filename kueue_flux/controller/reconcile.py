@@ -16,9 +16,11 @@ from kueue_flux.controller import metrics, pods, status, steps
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
+from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import MINICLUSTERS
+from kueue_flux.controller.services import Services, Turns
 from kueue_flux.kueue import workload
-from kueue_flux.kueue.workload import Signal
+from kueue_flux.kueue.workload import Signal, WorkloadView
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Result
@@ -43,7 +45,7 @@ class Reconciler:
     Args:
         client: The API client.
         miniclusters: Store of MiniClusters.
-        jobs: Store of the Jobs that are ours, indexed by owner.
+        jobs: Store of the Jobs that are ours, indexed by owner and by `services.JOB_INDEXES`.
         workloads: Store of Workloads, indexed by owner.
         pods: Store of the Jobs' pods, indexed by owner.
         positions: (namespace, Workload name) -> place in the queue, where known.
@@ -82,6 +84,7 @@ class Reconciler:
         self._lagging: dict[Key, datetime] = {}  # since when a MiniCluster's status is behind
         self._parsed = Parsed()
         self.conflicts = Conflicts()
+        self.turns = Turns(miniclusters, jobs, workloads)
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one turn over the MiniCluster `key`.
@@ -114,6 +117,7 @@ class Reconciler:
             cluster_domain=self._cluster_domain,
             conflicts=self.conflicts,
             record=obj["status"].get("admission"),
+            has_turn=lambda: self._has_turn(key, facts),
         )
         for step in steps.STEPS:
             if not await step(turn):
@@ -123,29 +127,46 @@ class Reconciler:
         await self._report(turn)
         return Result(turn.again)
 
-    def _job_of(self, obj: Object) -> Object | None:
+    def _job_of(self, obj: Object, name: str = "") -> Object | None:
         meta = obj["metadata"]
-        job = self._jobs.get(meta["namespace"], meta["name"])
+        job = self._jobs.get(meta["namespace"], name or meta["name"])
         # A Job of a deleted MiniCluster of the same name may still be waiting for garbage collection.
         is_its = job is not None and meta["uid"] in {o["uid"] for o in job["metadata"].get("ownerReferences", [])}
         return job if is_its else None
 
     def _gather(self, mc: MiniCluster, obj: Object, job: Object | None) -> Facts:
         facts = Facts(mc=mc, status=obj["status"], job=job)
+        if mc.spec.services:
+            facts.services = self._services(self._job_of(obj, mc.services_name))
         if job is None:
             return facts
-        uid = job["metadata"]["uid"]
-        workloads = [w for w in self._workloads.owned_by(uid) if "deletionTimestamp" not in w["metadata"]]
-        if workloads:
-            # Kueue keeps one; while it replaces it by another, the newer counts.
-            newest = max(workloads, key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]))
-            facts.workload = workload.read(newest)
+        facts.workload = self._workload_of(job)
+        if facts.workload:
             facts.position = self._positions.get((mc.namespace, facts.workload.name))
-        container = flux_container_name(mc)
-        facts.pods = [
-            pods.read(pod, container) for pod in self._pods.owned_by(uid) if "deletionTimestamp" not in pod["metadata"]
-        ]
+        facts.pods = self._pods_of(job, flux_container_name(mc))
         return facts
+
+    def _has_turn(self, key: Key, facts: Facts) -> bool:
+        return facts.services is not None and self.turns.next(key[0], facts.services.queue) == key
+
+    def _services(self, job: Object | None) -> Services:
+        if job is None:
+            return Services()
+        return Services(job, self._workload_of(job), self._pods_of(job, None))
+
+    def _workload_of(self, job: Object) -> WorkloadView | None:
+        found = self._workloads.owned_by(job["metadata"]["uid"])
+        # Kueue keeps one; while it replaces it by another, the newer counts.
+        newest = max(
+            (w for w in found if "deletionTimestamp" not in w["metadata"]),
+            key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]),
+            default=None,
+        )
+        return workload.read(newest) if newest else None
+
+    def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
+        found = self._pods.owned_by(job["metadata"]["uid"])
+        return [pods.read(pod, container) for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]

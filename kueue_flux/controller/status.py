@@ -122,6 +122,8 @@ def quota(facts: Facts, now: datetime) -> tuple[bool, Signal]:
             "running, that its batch/job integration is on, that this namespace matches its "
             f"managedJobsNamespaceSelector{_and_priority_class(facts)}",
         )
+    if facts.services and facts.gated and not facts.services.admitted:
+        return False, facts.services.waits_for()
     if facts.workload.quota_reserved or facts.workload.admission:
         return True, Signal("QuotaReserved", f"quota is reserved for Workload {facts.workload.name}")
     waiting = facts.workload.waiting or Signal("Pending", "")
@@ -156,6 +158,8 @@ def admitted(facts: Facts) -> tuple[bool, Signal]:
 
 def injected(facts: Facts, record: Mapping[str, Any] | None) -> tuple[bool, Signal]:
     """Whether the certificate and the configuration of the admission in force are in place."""
+    if facts.services and not record and facts.admission and not facts.services.ready:
+        return False, Signal("WaitingForServices", "certificate and configuration are written once its services are up")
     if record:
         return True, Signal("FilesWritten", f"certificate and configuration for {record['size']} brokers written")
     if facts.status.get("admissions"):  # counted up only together with a record
@@ -167,13 +171,18 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
     """Whether all brokers are up; if not, what the first pod that is stuck says."""
     if end is not None:
         return False, Signal("Finished", "the run has ended")
+    services = facts.services.trouble() if facts.services and not facts.services.ready else None
     if not record:
+        if services and (facts.admission or services.reason == "ServicesNotReady"):
+            return False, services
         return False, Signal("WaitingForAdmission", "no pods before admission")
     size, up = record["size"], sum(pod.ready for pod in facts.pods)
     failing = next((f"pod {pod.name}: {pod.failing}" for pod in facts.pods if pod.failing), None)
     if up >= size:
         if failing:  # the run goes on without it, or with what it does between its failures
             return True, Signal("SidecarFailed", f"all {size} brokers are up, but {failing}")
+        if services:  # evicted, or failing: the run goes on without them, or until it needs them
+            return True, Signal(services.reason, f"all {size} brokers are up, but {services.message}")
         return True, Signal("BrokersUp", f"all {size} brokers are up")
     for pod in facts.pods:
         if pod.stuck:
@@ -284,6 +293,7 @@ WARNINGS = frozenset(
     {
         "ImagePullFailed",
         "PodsNotCreated",
+        "ServicesNotReady",
         "SidecarFailed",
         "VolumeMissing",
         "VolumePending",
@@ -296,7 +306,7 @@ WARNINGS = frozenset(
 )
 
 # Every MiniCluster passes through these on its way; no news.
-TRANSIENT = frozenset({"WaitingForWorkload", "PendingEvaluation"})
+TRANSIENT = frozenset({"WaitingForWorkload", "PendingEvaluation", "ServicesPending"})
 
 
 def tell(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str, str]]:

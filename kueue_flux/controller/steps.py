@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.controller import accepted, mounts, status
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
+from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
+from kueue_flux.controller.services import Services
 from kueue_flux.controller.writes import (
     ConflictingControllerError,
     LeftoverError,
@@ -24,8 +27,10 @@ from kueue_flux.controller.writes import (
     pods_run,
     write_files,
 )
+from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests import after_admission, before_admission, for_convenience
+from kueue_flux.manifests.services import services_job
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Object
@@ -35,6 +40,8 @@ from kueue_flux.runtime.store import Store
 REFUSED = frozenset({400, 403, 422})
 # The Job controller makes pods within a second or two.
 PODS_GRACE = timedelta(seconds=10)
+# How long a service may run before it takes connections, without anything being said.
+DEAF_GRACE = timedelta(seconds=30)
 KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
@@ -58,6 +65,7 @@ class Turn:
         cluster_domain: The cluster's DNS domain.
         conflicts: What was seen of other operators.
         record: `status.admission` as it will be written.
+        has_turn: Says whether it is this MiniCluster's turn to get its services.
         trouble: Why the MiniCluster or its last change is not accepted.
         events: What to tell the user: (type, reason, note), sent after the status is written.
         again: Seconds after which to look again although nothing may have changed.
@@ -74,6 +82,7 @@ class Turn:
     cluster_domain: str
     conflicts: Conflicts
     record: dict[str, Any] | None = None
+    has_turn: Callable[[], bool] = lambda: True
     trouble: Signal | None = None
     events: list[tuple[str, str, str]] = field(default_factory=list)
     again: float | None = None
@@ -113,12 +122,15 @@ async def declare(turn: Turn) -> bool:
     if facts.job is not None or facts.finished:
         return True
     *others, job = before_admission(facts.mc)
+    services = services_job(facts.mc) if facts.services is not None else None
     job["metadata"].setdefault("annotations", {})[accepted.MADE_FROM] = accepted.annotation(turn.obj)
     try:
         for manifest in others:
             await create(turn.client, manifest)
         for manifest in for_convenience(facts.mc):
             await _create_if_free(turn, manifest)
+        if services is not None:
+            await _create_services(turn, services)
         created = await create(turn.client, job)
     except LeftoverError as leftover:
         turn.trouble = Signal("NameTaken", f"{leftover}; it is being deleted")
@@ -152,6 +164,13 @@ async def declare(turn: Turn) -> bool:
     if facts.mc.spec.flux.curve_cert:
         turn.events.append(("Warning", "CertificateExposed", CERTIFICATE_EXPOSED))
     return True
+
+
+async def _create_services(turn: Turn, manifest: Object) -> None:
+    created = await create(turn.client, manifest)
+    turn.jobs.put(created)
+    if turn.facts.services is not None:
+        turn.facts.services.job = turn.jobs.get(turn.facts.mc.namespace, turn.facts.mc.services_name)
 
 
 async def _create_if_free(turn: Turn, manifest: Object) -> None:
@@ -204,6 +223,45 @@ async def withdraw(turn: Turn) -> bool:
     return True
 
 
+async def serve(turn: Turn) -> bool:
+    """Bring its services up before the MiniCluster that calls them, one MiniCluster of a queue after the other."""
+    facts, services = turn.facts, turn.facts.services
+    if services is None or facts.job is None:
+        return True
+    if facts.decided or facts.finished:
+        await _end_services(turn, services)
+    elif services.job is None:  # somebody has deleted it
+        await _create_services(turn, services_job(facts.mc))
+    elif services.gated and (services.queue is None or turn.has_turn()):
+        services.job = await _patch_job(turn, services.job, UNGATED)
+    elif services.queue is None and services.suspended:
+        services.job = await _patch_job(turn, services.job, {"spec": {"suspend": False}})
+    elif services.admitted and facts.gated:
+        facts.job = await _patch_job(turn, facts.job, UNGATED)
+    return True
+
+
+# What takes the gate of a Job away; nobody can put it back.
+UNGATED = {"metadata": {"annotations": {kueue.ADMISSION_GATED_BY: None}}}
+
+
+async def _end_services(turn: Turn, services: Services) -> None:
+    if services.job is None or "deletionTimestamp" in services.job["metadata"]:
+        return
+    meta = services.job["metadata"]
+    try:
+        await turn.client.delete(JOBS, meta["name"], meta["namespace"], uid=meta["uid"])
+    except ApiError as error:
+        if not (error.not_found or error.conflict):
+            raise
+
+
+async def _patch_job(turn: Turn, job: Object, patch: Object) -> Object:
+    meta = job["metadata"]
+    turn.jobs.put(await turn.client.merge_patch(JOBS, meta["name"], patch, meta["namespace"]))
+    return turn.jobs.get(meta["namespace"], meta["name"]) or job
+
+
 async def inject(turn: Turn) -> bool:
     """Write the certificate and the configuration of the admission in force."""
     facts, admission = turn.facts, turn.facts.admission
@@ -211,6 +269,8 @@ async def inject(turn: Turn) -> bool:
         return True
     if turn.record and turn.record["id"] == admission.id:
         return True
+    if facts.services is not None and not facts.services.ready:
+        return True  # the pods wait for these files, so they wait for the services
     # No pod runs without files, so before these are written none runs but with those of a former admission. The API
     # server is asked: where news of the eviction came late, news of the pods may come later still.
     again = bool(facts.status.get("admissions"))
@@ -245,16 +305,19 @@ async def start(turn: Turn) -> bool:
     """Unsuspend a Job that has no queue; any other is Kueue's to unsuspend."""
     facts = turn.facts
     if facts.job and facts.queue is None and facts.suspended and turn.record and not facts.decided:
-        meta = facts.job["metadata"]
-        patched = await turn.client.merge_patch(JOBS, meta["name"], {"spec": {"suspend": False}}, meta["namespace"])
-        turn.jobs.put(patched)
+        await _patch_job(turn, facts.job, {"spec": {"suspend": False}})
     return True
 
 
 async def look_into_delays(turn: Turn) -> bool:
     """Find out what keeps pods from starting of which nothing is heard: they are not made, or lack a volume."""
     facts = turn.facts
-    if turn.record is None or facts.decided or facts.finished:
+    if facts.decided or facts.finished:
+        return True
+    if facts.services is not None:
+        facts.services.holdup = await _unmounted(turn, facts.services.pods, facts.mc.spec.services)
+        facts.services.holdup = facts.services.holdup or _deaf(turn, facts.services)
+    if turn.record is None:
         return True
     if not facts.pods:
         started = facts.job["status"].get("startTime") if facts.job else None
@@ -266,12 +329,30 @@ async def look_into_delays(turn: Turn) -> bool:
                 "that does not exist)",
             )
         return True
-    since = [datetime.fromisoformat(pod.unmounted_since) for pod in facts.pods if pod.unmounted_since]
-    containers = facts.mc.spec.containers
-    if since and any(container.volumes for container in containers) and _is_due(turn, min(since) + mounts.GRACE):
-        facts.holdup = await mounts.unmounted(turn.client, facts.mc.namespace, containers)
-        turn.wake(mounts.GRACE)
+    facts.holdup = await _unmounted(turn, facts.pods, facts.mc.spec.containers)
     return True
+
+
+async def _unmounted(turn: Turn, pods: list[PodView], containers: list[MiniClusterContainer]) -> Signal | None:
+    since = [datetime.fromisoformat(pod.unmounted_since) for pod in pods if pod.unmounted_since]
+    if not since or not any(container.volumes for container in containers):
+        return None
+    if not _is_due(turn, min(since) + mounts.GRACE):
+        return None
+    turn.wake(mounts.GRACE)
+    return await mounts.unmounted(turn.client, turn.facts.mc.namespace, containers)
+
+
+def _deaf(turn: Turn, services: Services) -> Signal | None:
+    """Say which service runs and takes no connections, once it has had the time to."""
+    ports = {service.name: service.ports for service in turn.facts.mc.spec.services}
+    for pod in services.pods:
+        for name, since in pod.starting:
+            if _is_due(turn, datetime.fromisoformat(since) + DEAF_GRACE):
+                port = next(iter(ports.get(name, [])), "")
+                said = f"container {name} has taken no connections on port {port} in {DEAF_GRACE.seconds} s"
+                return Signal("ServicesNotReady", f"pod {pod.name}: {said}")
+    return None
 
 
 def _is_due(turn: Turn, moment: datetime) -> bool:
@@ -313,7 +394,18 @@ async def expire(turn: Turn) -> bool:
     return False
 
 
-STEPS: tuple[Step, ...] = (notice_others, declare, compare, withdraw, inject, start, look_into_delays, wait, expire)
+STEPS: tuple[Step, ...] = (
+    notice_others,
+    declare,
+    compare,
+    withdraw,
+    serve,
+    inject,
+    start,
+    look_into_delays,
+    wait,
+    expire,
+)
 
 
 def stamp(when: datetime) -> str:

@@ -5,7 +5,17 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kueue_flux.controller.resources import BY_KIND, CONFIG_MAPS, PODS, SECRETS
-from kueue_flux.manifests.common import ADMISSION, API_VERSION, KIND, MANAGED_BY, MANAGER, MINICLUSTER, MINICLUSTER_UID
+from kueue_flux.manifests.common import (
+    ADMISSION,
+    API_VERSION,
+    KIND,
+    MANAGED_BY,
+    MANAGER,
+    MINICLUSTER,
+    MINICLUSTER_UID,
+    ROLE,
+    SERVICES,
+)
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Object
@@ -130,14 +140,19 @@ async def delete_files(client: Client, namespace: str, name: str) -> None:
 async def pods_run(client: Client, namespace: str, uid: str) -> bool:
     """Whether pods of the MiniCluster with this uid run, as the API server knows it now, and are not about to end."""
     found = await client.list_page(
-        PODS, namespace, limit=0, label_selector=f"{MINICLUSTER_UID}={uid}", field_selector="status.phase=Running"
+        PODS, namespace, limit=0, label_selector=_brokers(uid), field_selector="status.phase=Running"
     )
     return any("deletionTimestamp" not in pod["metadata"] for pod in found.get("items") or [])
 
 
 async def delete_pods(client: Client, namespace: str, uid: str) -> None:
     """Delete the pods of the MiniCluster with this uid: all that there are, not those that a store has heard of."""
-    await client.delete_collection(PODS, namespace, label_selector=f"{MINICLUSTER_UID}={uid}")
+    await client.delete_collection(PODS, namespace, label_selector=_brokers(uid))
+
+
+def _brokers(uid: str) -> str:
+    """Selects its own pods, and not that of its services, which reads no files of ours."""
+    return f"{MINICLUSTER_UID}={uid},{ROLE}!={SERVICES}"
 
 
 def _of(name: str) -> str:

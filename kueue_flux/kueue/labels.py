@@ -13,6 +13,10 @@ MAX_EXEC_TIME_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
 JOB_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 JOB_COMPLETIONS_EQUAL_PARALLELISM = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
+# On the Job, from its creation on: who must agree, by taking their word out of it, before Kueue looks at its Workload.
+# The place in the queue is that of the creation. On by default since Kueue 0.19.
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+
 # On the Workload, naming the Job that it stands for.
 JOB_UID = "kueue.x-k8s.io/job-uid"
 

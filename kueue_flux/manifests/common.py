@@ -11,6 +11,9 @@ MINICLUSTER_UID = "flux-framework.org/minicluster-uid"
 ADMISSION = "flux-framework.org/admission"
 # The Job controller's, on each pod of an Indexed Job.
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+# On the Job of the service containers and on its pod, which bear the MiniCluster's own labels too.
+ROLE = "flux-framework.org/role"
+SERVICES = "services"
 
 API_VERSION = "flux-framework.org/v1alpha2"
 KIND = "MiniCluster"

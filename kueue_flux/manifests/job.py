@@ -20,6 +20,10 @@ LOST = (WORKER_LOST, *KILLED)
 RETRIES_OF_A_LOST_INSTANCE = 3
 
 
+# Who keeps Kueue from admitting a Job (labels.ADMISSION_GATED_BY).
+GATE = "flux-framework.org/services"
+
+
 def job(mc: MiniCluster) -> dict[str, Any]:
     """Build the suspended Indexed Job.
 
@@ -29,8 +33,10 @@ def job(mc: MiniCluster) -> dict[str, Any]:
     """
     size = mc.spec.size
     meta = metadata(mc, mc.name)
-    meta["labels"] = {**mc.spec.job_labels, **_queue_labels(mc), **meta["labels"]}
-    if annotations := _partial_admission(mc):
+    meta["labels"] = {**mc.spec.job_labels, **queue_labels(mc), **meta["labels"]}
+    # Its services come first: their quota is set aside before its own is looked for.
+    gate = {kueue.ADMISSION_GATED_BY: GATE} if mc.spec.services else {}
+    if annotations := {**_partial_admission(mc), **gate}:
         meta["annotations"] = annotations
     return {
         "apiVersion": "batch/v1",
@@ -68,7 +74,8 @@ def _failures(mc: MiniCluster) -> list[dict[str, Any]]:
     ]
 
 
-def _queue_labels(mc: MiniCluster) -> dict[str, str]:
+def queue_labels(mc: MiniCluster) -> dict[str, str]:
+    """The labels by which Kueue takes a Job of this MiniCluster for one of its own."""
     wanted = {
         kueue.QUEUE_NAME: mc.queue,
         kueue.PRIORITY_CLASS: mc.priority_class,

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kueue_flux.api.checks import FLUX_CONTAINER
+from kueue_flux.api.container import MiniClusterContainer
+from kueue_flux.api.flux import FluxContainer
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
@@ -41,20 +43,13 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
     optional = {
         # Flux is copied first: sidecars may call it.
         "initContainers": [*flux_view.init_containers, *sidecars(mc)],
+        "imagePullSecrets": pull_secrets(*mc.spec.containers, mc.spec.flux.container),
         "hostIPC": pod.host_ipc,
         "hostPID": pod.host_pid,
-        "overhead": pod.resources,
         "shareProcessNamespace": mc.spec.share_process_namespace,
-        "imagePullSecrets": _pull_secrets(mc),
-        "serviceAccountName": pod.service_account_name,
-        "nodeSelector": pod.node_selector,
-        "tolerations": [t.model_dump(exclude_unset=True, by_alias=True) for t in pod.tolerations],
-        "schedulerName": pod.scheduler_name,
-        "runtimeClassName": pod.runtime_class_name,
-        "dnsPolicy": pod.dns_policy,
         "setHostnameAsFQDN": mc.spec.network.set_hostname_as_fqdn,
-        "securityContext": pod.security_context,
         "affinity": _affinity(mc),
+        **placement(mc),
     }
     spec.update({key: value for key, value in optional.items() if value})
     template: dict[str, Any] = {"metadata": {"labels": {**pod.labels, **pod_labels(mc)}}, "spec": spec}
@@ -110,9 +105,24 @@ def _items(files: Iterable[str]) -> list[dict[str, str]]:
     return [{"key": file, "path": file} for file in files]
 
 
-def _pull_secrets(mc: MiniCluster) -> list[dict[str, str]]:
-    names = [*(c.image_pull_secret for c in mc.spec.containers), mc.spec.flux.container.image_pull_secret]
-    return [{"name": name} for name in dict.fromkeys(names) if name]
+def placement(mc: MiniCluster) -> dict[str, Any]:
+    """Fields of a pod's specification that say where and as whom it runs; empty ones may be left out."""
+    pod = mc.spec.pod
+    return {
+        "serviceAccountName": pod.service_account_name,
+        "nodeSelector": pod.node_selector,
+        "tolerations": [t.model_dump(exclude_unset=True, by_alias=True) for t in pod.tolerations],
+        "schedulerName": pod.scheduler_name,
+        "runtimeClassName": pod.runtime_class_name,
+        "overhead": pod.resources,
+        "dnsPolicy": pod.dns_policy,
+        "securityContext": pod.security_context,
+    }
+
+
+def pull_secrets(*containers: MiniClusterContainer | FluxContainer) -> list[dict[str, str]]:
+    """The Secrets with which the images of these containers are pulled, each once."""
+    return [{"name": name} for name in dict.fromkeys(c.image_pull_secret for c in containers) if name]
 
 
 def _affinity(mc: MiniCluster) -> dict[str, Any]:

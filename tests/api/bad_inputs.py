@@ -128,6 +128,40 @@ INVALID = [
         at_apply=False,
     ),
     BadInput("nameless service", minicluster({"services": [{"image": "a"}]}), "spec.services[0].name", "needs a name"),
+    BadInput(
+        "services with the same name",
+        minicluster({"services": [{"name": "a"}, {"name": "a"}]}),
+        "spec.services[1].name",
+        "two services have the same name",
+    ),
+    BadInput(
+        "service that runs Flux", with_service(runFlux=True), "spec.services[0].runFlux", "Flux does not run in it"
+    ),
+    BadInput(
+        "name too long with services",
+        {**with_service(), "metadata": {"name": "f" * 55, "namespace": "default"}},
+        "metadata.name",
+        "the host name of its services, <name>-services, would be longer than 63",
+    ),
+    BadInput(
+        "pull policies of a service disagree",
+        with_service(pullAlways=True, imagePullPolicy="Never"),
+        "spec.services[0].imagePullPolicy",
+        "contradicts pullAlways",
+    ),
+    BadInput(
+        "variable of a service reserved",
+        with_service(environment={"KUEUE_FLUX_SIZE": "1"}),
+        "spec.services[0].environment.KUEUE_FLUX_SIZE",
+        "are reserved",
+    ),
+    BadInput(
+        "request of a service above its limit",
+        with_service(resources={"requests": {"cpu": 2}, "limits": {"cpu": 1}}),
+        "spec.services[0].resources.requests.cpu",
+        "2 is above the limit, 1",
+        at_apply=False,
+    ),
     BadInput("no name", minicluster(name=""), "metadata.name", "is missing"),
     BadInput("name upper case", minicluster(name="Flux"), "metadata.name", "lower-case"),
     BadInput("name begins with a digit", minicluster(name="4flux"), "metadata.name", "a letter first"),

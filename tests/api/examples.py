@@ -194,7 +194,6 @@ EXAMPLES = {
     - {image: "ubuntu:noble", command: curl -s flux-sample-services}
 """,
         ("curl", "-s", "flux-sample-services"),
-        ("spec.services",),
     ),
     "minimal service": Example(
         """

@@ -11,7 +11,7 @@ from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
 from kueue_flux.api.schema import structural
 from kueue_flux.api.unsupported import NO_EFFECT, REFUSALS
-from tests.api.bad_inputs import Object, minicluster, with_container, with_containers
+from tests.api.bad_inputs import Object, minicluster, with_container, with_containers, with_service
 
 KUEUE_LABEL = {"kueue.x-k8s.io/queue-name": "a"}
 
@@ -31,7 +31,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
         "spec.containers[0].commands.servicePre",
     ),
     "spec.maxSize": (minicluster({"maxSize": 8}), "spec.maxSize"),
-    "spec.services": (minicluster({"services": [{"name": "a"}]}), "spec.services"),
     "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
     "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
     "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
@@ -45,7 +44,7 @@ REFUSED: dict[str, tuple[Object, str]] = {
 ACTED_ON = {
     "spec": (
         "size minSize tasks deadlineSeconds backoffLimit ttlSecondsAfterFinished cleanup jobLabels "
-        "shareProcessNamespace interactive"
+        "shareProcessNamespace interactive services"
     ),
     "spec.containers[]": (
         "image name command runFlux workingDir environment secrets launcher resources securityContext imagePullSecret "
@@ -100,6 +99,20 @@ def test_every_field_is_either_acted_on_or_refused() -> None:
     } - set(NO_EFFECT)
     expected = {f"{path}.{name}" for path, names in ACTED_ON.items() for name in names.split()}
     assert acted_on == expected | {"spec.containers"}
+
+
+@pytest.mark.parametrize("field", ["launcher", "batch", "batchRaw"])
+def test_what_means_nothing_in_a_service_is_refused_there(field: str) -> None:
+    assert problems(with_service(**{field: True})) == {f"spec.services[0].{field}": "UnsupportedField"}
+
+
+@pytest.mark.parametrize("name", ["init", "pre", "post", "script", "prefix", "servicePre", "brokerPre", "workerPre"])
+def test_nothing_is_run_around_a_service(name: str) -> None:
+    assert problems(with_service(commands={name: "a"})) == {f"spec.services[0].commands.{name}": "UnsupportedField"}
+
+
+def test_a_service_may_have_shell_text() -> None:
+    assert problems(with_service(command="a | b > c", noWrapEntrypoint=True)) == {}
 
 
 IN_A_SIDECAR: dict[str, Object] = {

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from kueue_flux.controller.resources import JOBS, PODS, SECRETS
-from tests.builders import minicluster
+from tests.builders import NAMESPACE, minicluster
 from tests.controller.fake_api import Fault, Write, copied, timeout
-from tests.controller.world import Adapter, Life, World
+from tests.controller.world import SERVICES_NAME, Adapter, Life, World
 
 Stage = Callable[[World], object]
 Story = tuple[Stage, ...]
@@ -44,7 +44,19 @@ LOOSE: Story = (
 )
 """Without a queue: run at once, and failed."""
 
-STORIES = {"queued": QUEUED, "loose": LOOSE}
+SERVED: Story = (
+    lambda world: world.submit(minicluster().queue("q").size(2).service("web", ports=[80])),
+    World.make_workload,
+    lambda world: world.make_workload(SERVICES_NAME),
+    World.admit_services,
+    World.admit,
+    World.end_lead,
+    World.decide_job,
+    World.finish_job,
+)
+"""With services, which come first and go with it."""
+
+STORIES = {"queued": QUEUED, "loose": LOOSE, "served": SERVED}
 
 
 async def live(story: Story, **options: Any) -> Life:
@@ -73,7 +85,8 @@ async def check(life: Life) -> None:
 
     # Only a Job without a queue is ours to unsuspend.
     queued = "kueue.x-k8s.io/queue-name" in world.get(JOBS)["metadata"]["labels"]
-    assert bool(writes(life, "patch")) == (not queued)
+    assert any("spec" in write.body for write in writes(life, "patch")) == (not queued)
+    assert world.api.get(JOBS, SERVICES_NAME, NAMESPACE) is None, "services are left of a run that has ended"
 
     # Where all is as it should be, nothing is written: neither by the last process nor by a new one.
     for adapter in (life.adapter, Adapter(world)):

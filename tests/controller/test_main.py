@@ -11,6 +11,7 @@ import pytest
 from kueue_flux.controller import main, resources
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, SECRETS, SERVICES, WORKLOADS
 from kueue_flux.controller.resources import NETWORK_POLICIES as POLICIES
+from kueue_flux.controller.services import JOB_INDEXES
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Controller
 from kueue_flux.runtime.store import Store
@@ -28,7 +29,7 @@ class Stores:
 
     def __init__(self) -> None:
         self.miniclusters = Store(transform=resources.keep_minicluster)
-        self.jobs = Store(transform=resources.keep_job)
+        self.jobs = Store(JOB_INDEXES, resources.keep_job)
         self.pods = Store(transform=resources.keep_pod)
         self.workloads = Store(transform=resources.keep_workload)
         self.keys: list[tuple[str, str]] = []
@@ -82,6 +83,14 @@ def test_a_workload_brings_the_key_of_a_job_that_is_ours(stores: Stores) -> None
     stray = builders.workload(builders.job(MC)).meta(name="stray", ownerReferences=[]).obj()
     stores.workloads.observe(stray)
     assert stores.keys == [HELLO]
+
+
+def test_the_job_of_services_is_the_miniclusters(stores: Stores) -> None:
+    stores.route()
+    services = builders.services_job(MC)
+    stores.jobs.observe(services.obj())
+    stores.workloads.observe(builders.workload(services).obj())
+    assert stores.keys == [HELLO, HELLO]
 
 
 def waiting(stores: Stores, job: JobBuilder, workload: WorkloadBuilder) -> list[object]:

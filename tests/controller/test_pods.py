@@ -33,11 +33,11 @@ def test_running_and_ready(built: PodBuilder, running: bool, ready: bool) -> Non
     [
         (pod(JOB).ready(), None),
         (pod(JOB).ready().with_failing_sidecar(0), None),
-        (pod(JOB).ready().with_failing_sidecar(1, 3), "sidecar log ended with exit code 3, restarted once"),
-        (pod(JOB).ready().with_failing_sidecar(4, 0), "sidecar log ended with exit code 0, restarted 4 times"),
+        (pod(JOB).ready().with_failing_sidecar(1, 3), "container log ended with exit code 3, restarted once"),
+        (pod(JOB).ready().with_failing_sidecar(4, 0), "container log ended with exit code 0, restarted 4 times"),
         (
             pod(JOB).ready().with_failing_sidecar(2, 137, "OOMKilled"),
-            "sidecar log ended with exit code 137 (OOMKilled), restarted 2 times",
+            "container log ended with exit code 137 (OOMKilled), restarted 2 times",
         ),
     ],
 )

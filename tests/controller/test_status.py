@@ -232,12 +232,12 @@ def test_injected(given: Facts, record: dict[str, Any] | None, answer: tuple[boo
             (
                 True,
                 "SidecarFailed",
-                "all 4 brokers are up, but pod hello-3-xxxxx: sidecar log ended with exit code 1, restarted 2 times",
+                "all 4 brokers are up, but pod hello-3-xxxxx: container log ended with exit code 1, restarted 2 times",
             ),
         ),
         (
             (*up(3), pod(3).with_failing_sidecar(exit_code=127)),
-            (False, "SidecarFailed", "pod hello-3-xxxxx: sidecar log ended with exit code 127, restarted once"),
+            (False, "SidecarFailed", "pod hello-3-xxxxx: container log ended with exit code 127, restarted once"),
         ),
         ((*up(4), pod(4).waiting_for("ErrImagePull")), (True, "BrokersUp", "all 4 brokers are up")),
     ],

@@ -25,6 +25,7 @@ from kueue_flux.controller.resources import (
     SERVICES,
     WORKLOADS,
 )
+from kueue_flux.controller.services import JOB_INDEXES
 from kueue_flux.flux import layout
 from kueue_flux.manifests.job import LOST
 from kueue_flux.runtime.controller import Result
@@ -36,6 +37,7 @@ from tests.builders import NAME, NAMESPACE, MiniClusterBuilder, condition
 from tests.controller.fake_api import FakeApi, FakeClient, Fault, Killed, copied, selects
 
 KEY = (NAMESPACE, NAME)
+SERVICES_NAME = f"{NAME}-services"
 OURS = "app.kubernetes.io/managed-by=kueue-flux"
 DEFAULT_QUEUE = "default"
 
@@ -72,6 +74,7 @@ class World:
         starts: Every pod that was started, in order.
         positions: What the visibility API says.
         unpullable: Indexes of pods whose image cannot be pulled.
+        listening: Services take connections.
         refused: The Job controller can make no pods.
         unmountable: Indexes of pods of which a node cannot mount all volumes.
     """
@@ -83,6 +86,7 @@ class World:
         self.unpullable: set[int] = set()
         self.unmountable: set[int] = set()
         self.refused = False
+        self.listening = True
         self._pods = 0
         self.positions: dict[tuple[str, str], int] = {}
 
@@ -161,23 +165,24 @@ class World:
 
         self.api.webhooks.append(webhook)
 
-    def make_workload(self) -> None:
-        """Kueue sees the Job, and makes its Workload."""
-        self.api.create(WORKLOADS, builders.workload(self.get(JOBS)).obj())
+    def make_workload(self, job: str = NAME) -> None:
+        """Kueue sees a Job, and makes its Workload."""
+        self.api.create(WORKLOADS, builders.workload(self.get(JOBS, job)).obj())
 
-    def _workload_conditions(self, *new: dict[str, Any], **status: Any) -> None:
+    def _workload_conditions(self, *new: dict[str, Any], job: str = NAME, **status: Any) -> None:
         def change(obj: Object) -> None:
             kinds = {c["type"] for c in new}
             kept = [c for c in obj["status"].get("conditions", []) if c["type"] not in kinds]
             obj["status"] |= {**status, "conditions": [*kept, *new]}
 
-        self.edit(WORKLOADS, change, f"job-{NAME}")
+        self.edit(WORKLOADS, change, f"job-{job}")
 
     def keep_waiting(self, reason: str = "WaitingForQuota", message: str = "2 more cpu needed") -> None:
         self._workload_conditions(condition("QuotaReserved", "False", reason, message, self.stamp))
 
     def admit(self, count: int | None = None) -> None:
         """Kueue admits the Job with so many pods, and unsuspends it."""
+        self._must_be_free(NAME)
         self.period += 1
         assignment = {"name": "main"} | ({} if count is None else {"count": count})
         self._workload_conditions(
@@ -194,6 +199,32 @@ class World:
 
         self.edit(JOBS, unsuspend)
 
+    def _must_be_free(self, job: str) -> None:
+        if builders.GATED in self.get(JOBS, job)["metadata"].get("annotations", {}):
+            raise NotYetError(f"Job {job} is gated")
+
+    def admit_services(self) -> None:
+        """Kueue admits the Job of services, and unsuspends it."""
+        self._must_be_free(SERVICES_NAME)
+        self._workload_conditions(
+            condition("Evicted", "False", "QuotaReserved", "", self.stamp),
+            condition("QuotaReserved", at=self.stamp),
+            condition("Admitted", at=self.stamp),
+            admission={"clusterQueue": "cq", "podSetAssignments": [{"name": "main"}]},
+            job=SERVICES_NAME,
+        )
+        self.edit(JOBS, lambda job: job["spec"].update(suspend=False), SERVICES_NAME)
+
+    def evict_services(self) -> None:
+        """Kueue evicts the Job of services, and suspends it."""
+        self._workload_conditions(
+            condition("Evicted", "True", "Preempted", "by a workload of higher priority", self.stamp),
+            condition("QuotaReserved", "False", "Pending", "preempted", self.stamp),
+            condition("Admitted", "False", "NoReservation", "", self.stamp),
+            job=SERVICES_NAME,
+        )
+        self.edit(JOBS, lambda job: job["spec"].update(suspend=True), SERVICES_NAME)
+
     def evict(self, reason: str = "Preempted", message: str = "by a workload of higher priority") -> None:
         self._workload_conditions(condition("Evicted", "True", reason, message, self.stamp))
 
@@ -204,7 +235,7 @@ class World:
 
     def release(self) -> None:
         """Kueue takes the quota back, once no pod is left."""
-        if self.api.all(PODS):
+        if self._broker_pods():
             raise NotYetError("there are pods")
         self._workload_conditions(
             condition("QuotaReserved", "False", "Pending", "preempted", self.stamp),
@@ -216,12 +247,13 @@ class World:
 
     def work(self) -> None:
         """Everybody does what there is to do: pods come, start, find one another, and go."""
+        self._serve()
         job = self.api.get(JOBS, NAME, NAMESPACE)
         if job is None or job["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") != "kueue-flux":
             return
         over = any(c["type"] in ("Complete", "Failed") for c in job["status"].get("conditions", []))
         if job["spec"].get("suspend"):
-            for pod in self.api.all(PODS):
+            for pod in self._broker_pods():
                 self.api.delete(PODS, pod["metadata"]["name"], NAMESPACE)
             self.edit(JOBS, lambda obj: obj["status"].pop("startTime", None))
         elif not over:
@@ -232,7 +264,7 @@ class World:
             self._boot()
 
     def _create_pods(self, job: Object) -> None:
-        present = {pod["metadata"]["labels"][builders.INDEX] for pod in self.api.all(PODS) if not _is_lost(pod)}
+        present = {pod["metadata"]["labels"][builders.INDEX] for pod in self._broker_pods() if not _is_lost(pod)}
         for index in range(job["spec"]["completions"]):
             if str(index) not in present:
                 self._pods += 1
@@ -240,8 +272,25 @@ class World:
                 self.api.create(PODS, made)
                 self._set_pod(made["metadata"]["name"], made["status"])
 
+    def _broker_pods(self) -> list[Object]:
+        return [pod for pod in self.api.all(PODS) if builders.INDEX in pod["metadata"]["labels"]]
+
+    def _serve(self) -> None:
+        """The pod of services comes and goes with its Job."""
+        job = self.api.get(JOBS, SERVICES_NAME, NAMESPACE)
+        name = f"{SERVICES_NAME}-xxxxx"
+        found = self.api.get(PODS, name, NAMESPACE)
+        if job is None or job["spec"]["suspend"]:
+            if found is not None:
+                self.api.delete(PODS, name, NAMESPACE)
+            return
+        made = builders.pod(job).of_services().meta(name=name)
+        found = found or self.api.create(PODS, made.obj())
+        since = found["metadata"]["creationTimestamp"]
+        self._set_pod(name, (made.listening() if self.listening else made.deaf(since)).obj()["status"])
+
     def _active_pods(self) -> list[Object]:
-        pods = [pod for pod in self.api.all(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        pods = [pod for pod in self._broker_pods() if "deletionTimestamp" not in pod["metadata"]]
         return [pod for pod in pods if pod["status"].get("phase") in (None, "Pending", "Running")]
 
     def running(self) -> list[str]:
@@ -344,7 +393,7 @@ class Adapter:
         self._api = world.api
         self.stores = {
             MINICLUSTERS: Store(transform=resources.keep_minicluster),
-            JOBS: Store(transform=resources.keep_job),
+            JOBS: Store(JOB_INDEXES, resources.keep_job),
             PODS: Store(transform=resources.keep_pod),
             WORKLOADS: Store(transform=resources.keep_workload),
         }

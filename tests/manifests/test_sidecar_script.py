@@ -76,6 +76,7 @@ def test_it_waits_for_flux_between_init_and_the_command(started, tmp_path):
     wait_for(tmp_path / "out", "init")
     ready.touch()
     wait_for(tmp_path / "out", "main")
+    wait_for(tmp_path / "err", "has ended")
     assert stop(process) == 0
 
 
