@@ -8,7 +8,6 @@ import typer
 from typer.core import TyperCommand
 
 from kueue_flux.cli import options
-from kueue_flux.cli.terminal import as_run
 
 Name = Annotated[
     str,
@@ -33,7 +32,7 @@ class CommandAfterDashes(TyperCommand):
         dashes = args.index("--") if "--" in args else len(args)
         rest = super().parse_args(ctx, args[:dashes])
         if ctx.params["command"]:
-            ctx.fail(as_run(f"the command to run goes after two dashes: kueue-flux {self.name} {self.example}"))
+            ctx.fail(f"the command to run goes after two dashes: kueue-flux {self.name} {self.example}")
         ctx.params["command"] = tuple(args[dashes + 1 :]) or None
         return rest
 

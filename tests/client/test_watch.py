@@ -150,7 +150,7 @@ async def test_wait_survives_an_outage(server, client):
 async def test_wait_times_out_and_says_where_it_stands(server, client):
     server.on("GET", MINICLUSTERS, listing(queued(5)))
     with pytest.raises(WaitTimeout, match="Queued, insufficient unused quota"):
-        await client.wait("hello", timeout=1)
+        await client.wait("hello", timeout=3)
 
 
 @pytest.mark.parametrize("reason", ["InvalidSpec", "UnsupportedField", "ConflictingController"])

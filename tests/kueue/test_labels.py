@@ -12,5 +12,5 @@ def test_what_users_write_is_what_the_job_bears() -> None:
 
 def test_every_label_is_kueues() -> None:
     names = [value for name, value in vars(labels).items() if name.isupper()]
-    assert len(names) == 7
+    assert len(names) == 8
     assert all(users.is_kueues(name) for name in names)
