@@ -297,8 +297,9 @@ def check_running(status: Status) -> None:
 
 
 def _where(status: Status) -> str:
-    if status.stage is Stage.QUEUED and status.position is not None:
-        return f"it waits in queue {status.queue} at position {status.position}, {status.message}"
+    if status.stage is Stage.QUEUED:
+        place = "" if status.position is None else f" at position {status.position}"
+        return f"it waits in queue {status.queue}{place}, {status.message}"
     return f"it is {status.stage.lower()}, {status.message or 'no reason given'}"
 
 

@@ -59,6 +59,7 @@ class Server:
         self.tokens: list[str] = []
         self.bodies: list[Any] = []
         self.hook: Callable[[web.Request], Awaitable[Reply | None]] | None = None
+        self.sockets: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self.closing = asyncio.Event()
         self.arrived = asyncio.Event()
         self.url = ""
@@ -83,6 +84,8 @@ class Server:
         self.requests.append((method, request.path, dict(request.query)))
         self.arrived.set()
         self.tokens.append(request.headers.get("Authorization", ""))
+        if self.sockets is not None and request.path.endswith("/exec"):
+            return await self.sockets(request)
         if request.can_read_body:
             self.bodies.append(await request.json())
         if self.hook is not None and (reply := await self.hook(request)) is not None:
