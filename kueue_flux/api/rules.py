@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kueue_flux.api.base import LABEL_1035
 from kueue_flux.api.paths import find
+from kueue_flux.api.pod import ARCHIVE_ENDING
 from kueue_flux.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateNa
 ENVIRONMENT_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"  # Kubernetes' rule for names that every runtime takes
 _JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
 RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
+
+_ARCHIVE = rf"{ARCHIVE_ENDING}|/[^./]+/?$"  # a file, or a directory
 
 _SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "emptyDir", "csiDriver")
 
@@ -349,6 +352,14 @@ RULES: list[Rule] = [
         "a hostlist takes the place of clusters",
         "remove hostlist or clusters",
         "hostlist",
+    ),
+    Rule(
+        "spec.archive",
+        f"!{_set('self.path')} || self.path.matches({_ARCHIVE!r})",
+        lambda archive: _if(bool(archive.path) and not re.search(_ARCHIVE, archive.path), "path"),
+        "Flux knows an archive's format by the ending of its name, and this one it does not know",
+        "end it in .tar.gz, .tar, .tgz, .tar.bz2 or .tar.xz, or name a directory",
+        "path",
     ),
     Rule(
         "spec.pod.tolerations[]",

@@ -70,7 +70,6 @@ REFUSALS: list[Refusal] = [
         accepts=lambda size, mc: size == mc.spec.size,
     ),
     Refusal("spec.services", "service containers are not supported yet", "run them as a Deployment of their own"),
-    Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
     Refusal("spec.shareProcessNamespace", "it belongs to sidecars, which are not supported yet", "remove it"),
     Refusal("spec.cleanup", "it is not supported yet", "set spec.ttlSecondsAfterFinished: 0, which deletes all"),
     Refusal(
@@ -84,12 +83,6 @@ REFUSALS: list[Refusal] = [
     Refusal("spec.pod.hostPID", "sharing the node's process namespace is not supported yet", "remove it"),
     Refusal("spec.pod.resources", "pod overhead comes from the RuntimeClass", "set spec.containers[0].resources"),
     Refusal("spec.flux.noWaitSocket", "it belongs to sidecars, which are not supported yet", "remove it"),
-    Refusal(
-        "spec.flux.completeWorkers",
-        "a failed worker fails or restarts the Job in this version",
-        "remove it; see spec.backoffLimit",
-    ),
-    Refusal("spec.flux.mungeSecret", _BURSTING, "remove it"),
     Refusal("spec.flux.bursting", _BURSTING, "remove it"),
     Refusal(
         "spec.flux.container.pythonPath",

@@ -39,7 +39,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     ),
     "spec.maxSize": (minicluster({"maxSize": 8}), "spec.maxSize"),
     "spec.services": (minicluster({"services": [{"name": "a"}]}), "spec.services"),
-    "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
     "spec.shareProcessNamespace": (minicluster({"shareProcessNamespace": True}), "spec.shareProcessNamespace"),
     "spec.cleanup": (minicluster({"cleanup": True}), "spec.cleanup"),
     "spec.pod.restartPolicy": (minicluster({"pod": {"restartPolicy": "OnFailure"}}), "spec.pod.restartPolicy"),
@@ -47,8 +46,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
     "spec.pod.hostPID": (minicluster({"pod": {"hostPID": True}}), "spec.pod.hostPID"),
     "spec.pod.resources": (minicluster({"pod": {"resources": {"cpu": 1}}}), "spec.pod.resources"),
     "spec.flux.noWaitSocket": (flux(noWaitSocket=True), "spec.flux.noWaitSocket"),
-    "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
-    "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
     "spec.flux.container.pythonPath": (
         flux(container={"pythonPath": "/a", "disable": True}),
@@ -66,12 +63,14 @@ ACTED_ON = {
     "spec.containers[].secrets{}": "name key",
     "spec.flux": (
         "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
-        "curveCert curveCertSecret brokerConfig minimalService"
+        "curveCert curveCertSecret brokerConfig minimalService "
+        "completeWorkers mungeSecret"
     ),
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext workingDir"
     ),
     "spec.flux.scheduler": "simple queuePolicy",
+    "spec.archive": "path",
     "spec.logging": "quiet debug strict zeromq timed",
     "spec.network": "headlessName disableAffinity setHostnameAsFQDN",
     "spec.pod": (

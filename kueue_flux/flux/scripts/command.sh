@@ -12,6 +12,7 @@ set -u
 . "${0%/*}/common.sh"
 
 counts_at=${KUEUE_FLUX_COUNTS_AT:-}
+policy=${KUEUE_FLUX_QUEUE_POLICY:-}
 size=$(number size)
 tasks=$(number tasks)
 
@@ -50,6 +51,26 @@ why() {
     esac
 }
 
+# know_scheduler: have a scheduler that knows the queue policy: Fluxion, which was told it, else Flux's own.
+know_scheduler() {
+    case $(flux module list) in *sched-fluxion-qmanager*) return ;; esac
+    [ "$policy" = easy ] && flux module remove sched-simple && flux module load sched-backfill && return
+    note="spec.flux.scheduler.queuePolicy: this Flux has no scheduler that knows $policy"
+    complain "$note"
+    flux kvs put kueue-flux.ended=1
+    printf '%s\n' "1 FluxFailed $note" >"$result"
+    exit
+}
+
+own_jobs='[-1:]'
+if [ -n "$archive" ]; then
+    # what an instance has left that was archived
+    flux kvs unlink -Rf kueue-flux
+    archived=$(flux job last '[:]' 2>/dev/null | wc -l)
+    [ "$archived" -eq 0 ] || own_jobs="[:-$archived]"
+    unset KUEUE_FLUX_SAVED KUEUE_FLUX_KEPT KUEUE_FLUX_READY
+fi
+case $policy in '' | fcfs) ;; *) know_scheduler ;; esac
 : >"$ready"
 # HOSTNAME and JOB_COMPLETION_INDEX name the lead's pod; tasks in other pods would inherit them
 unset FLUX_DISABLE_JOB_CLEANUP HOSTNAME JOB_COMPLETION_INDEX
@@ -74,7 +95,7 @@ code=$?
 [ -z "$timed" ] || took fluxsubmit "$began"
 job=
 if has_job; then
-    job=$(flux job last '[-1:]' 2>/dev/null) # the first of this instance
+    job=$(flux job last "$own_jobs" 2>/dev/null | tail -n1) # the first of this instance
     [ -z "$quiet" ] || [ -z "$job" ] || { flux job status "$job"; code=$?; }
 fi
 # What is decided here holds for all: workers ask for the key when they leave, and without it they count as
