@@ -145,6 +145,13 @@ class FluxSpec(ApiModel):
             "goes on without it."
         ),
     )
+    rejoin: bool = Field(
+        default=False,
+        description=(
+            "When a worker is lost, keep the other pods: its pod is started again and joins the instance, in which "
+            "the command then runs anew. Else all pods are started again. An addition to the Flux Operator's fields."
+        ),
+    )
     curve_cert: Annotated[str, Field(max_length=4096, repr=False)] = Field(
         default="",
         description=(

@@ -159,6 +159,8 @@ _FLAGS = {
     "pullAlways",
     "minimalService",
     "simple",
+    "completeWorkers",
+    "rejoin",
 }
 
 
@@ -336,6 +338,14 @@ RULES: list[Rule] = [
         "brokers connect to others than the lead, and minimalService gives only the lead a name",
         f"remove it or minimalService; the tree of which the lead is the only parent is {FLAT}",
         "topology",
+    ),
+    Rule(
+        "spec.flux",
+        f"!({_set('self.completeWorkers')} && {_set('self.rejoin')})",
+        lambda flux: _if(flux.complete_workers and flux.rejoin, "rejoin"),
+        "workers that count as completed do not come again",
+        "remove rejoin or completeWorkers",
+        "rejoin",
     ),
     Rule(
         "spec.flux.scheduler",

@@ -54,6 +54,7 @@ def settings(mc: MiniCluster) -> dict[str, str]:
         layout.ENV_ARCHIVE: mc.spec.archive.file,
         layout.ENV_QUEUE_POLICY: flux.scheduler.queue_policy,
         layout.ENV_COMPLETE_WORKERS: "1" if flux.complete_workers else "",
+        layout.ENV_REJOIN: "1" if flux.rejoin else "",
         layout.ENV_MUNGE: f"{layout.MUNGE_DIR}/{layout.MUNGE_FILE}" if flux.munge_secret else "",
         # Fluxion's scripts, where a Flux before 0.77 runs them; a later one reads broker.toml
         **dict.fromkeys(_WITHOUT_FLUXION, "1" if flux.scheduler.simple else ""),

@@ -473,6 +473,12 @@ INVALID = [
         at_apply=False,
     ),
     BadInput(
+        "completed workers that come again",
+        minicluster({"flux": {"completeWorkers": True, "rejoin": True}}),
+        "spec.flux.rejoin",
+        "do not come again",
+    ),
+    BadInput(
         "unknown queue policy",
         minicluster({"flux": {"scheduler": {"queuePolicy": "random"}}}),
         "spec.flux.scheduler.queuePolicy",

@@ -64,7 +64,7 @@ ACTED_ON = {
     "spec.flux": (
         "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
         "curveCert curveCertSecret brokerConfig minimalService "
-        "completeWorkers mungeSecret"
+        "completeWorkers mungeSecret rejoin"
     ),
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext workingDir"

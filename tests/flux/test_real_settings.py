@@ -202,6 +202,32 @@ def test_a_worker_that_is_told_to_stop_has_not_completed(boot):
         assert i.wait() == [143, 143]
 
 
+@pytest.mark.parametrize("env", [{}, QUIET], ids=["verbose", "quiet"])
+@pytest.mark.parametrize("how", ["kill_broker", "kill_container"])
+def test_a_worker_that_was_lost_may_rejoin_and_the_command_runs_again(boot, tmp_path, how, env):
+    go = tmp_path / "go"
+    command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; exit 3"
+    with boot("--", "sh", "-c", command, size=3, env={layout.ENV_REJOIN: "1", **env}) as instance:
+        instance.until(lambda: instance.stdout().count("begun") == 3)
+        getattr(instance, how)(2)
+        instance.processes[2].wait()
+        instance.start([2])
+        instance.until(lambda: instance.stdout().count("begun") == 6)
+        go.touch()
+        assert ended(instance) == [3, 0, 0]
+        assert instance.termination() == Termination(3, Reason.COMMAND_FAILED)
+
+
+def test_one_waits_for_a_worker_and_is_told_to_stop(boot):
+    with boot("--", "sh", "-c", "echo begun; sleep 600", size=3, env={layout.ENV_REJOIN: "1"}) as instance:
+        instance.until(lambda: instance.stdout().count("begun") == 3)
+        instance.kill_container(2)
+        instance.until(lambda: "runs again when all brokers are up" in instance.stderr())
+        for rank in (0, 1):
+            instance.signal(rank)
+        assert instance.wait()[:2] == [143, 143]
+
+
 # -- what is put in place before the broker starts
 
 

@@ -88,6 +88,7 @@ def test_the_arguments(mc: MiniClusterBuilder, words: list[str], counts_at: int 
         (minicluster().spec(archive={"path": "/data/a.tar.gz"}), {"ARCHIVE": "/data/a.tar.gz"}),
         (minicluster().flux(scheduler={"queuePolicy": "easy"}), {"QUEUE_POLICY": "easy"}),
         (minicluster().flux(completeWorkers=True), {"COMPLETE_WORKERS": "1"}),
+        (minicluster().flux(rejoin=True), {"REJOIN": "1"}),
         (minicluster().flux(mungeSecret="key"), {"MUNGE": "/etc/flux/munge/munge.key"}),
         (
             minicluster().flux(scheduler={"simple": True}),

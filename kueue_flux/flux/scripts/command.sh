@@ -13,6 +13,7 @@ set -u
 
 counts_at=${KUEUE_FLUX_COUNTS_AT:-}
 policy=${KUEUE_FLUX_QUEUE_POLICY:-}
+rejoin=${KUEUE_FLUX_REJOIN:-}
 size=$(number size)
 tasks=$(number tasks)
 
@@ -62,12 +63,41 @@ know_scheduler() {
     exit
 }
 
+# pass_over_jobs: remember which jobs there are, none of which is that of the command.
+pass_over_jobs() {
+    jobs_before=$(flux job last '[:]' 2>/dev/null | wc -l)
+    [ "$jobs_before" -eq 0 ] || own_jobs="[:-$jobs_before]"
+}
+
+# attempt WORD...: run the command, and find out how that ended; the exit code is in $code.
+attempt() {
+    began=$([ -z "$timed" ] || clock)
+    # a shell that becomes the command: its pid is noted first, and what cannot be run is 126 or 127
+    # shellcheck disable=SC2016  # these are that shell's parameters
+    /bin/sh -c 'echo "$$" >"$1"; shift; exec "$@"' kueue-flux "$command_pid" "$@" </dev/null
+    code=$?
+    [ -z "$timed" ] || took fluxsubmit "$began"
+    job=
+    if has_job; then
+        job=$(flux job last "$own_jobs" 2>/dev/null | tail -n1) # the first of this instance
+        [ -z "$quiet" ] || [ -z "$job" ] || { flux job status "$job"; code=$?; }
+    fi
+    reason=$(why "$code")
+}
+
+# is_worth_another_attempt: whether a worker was lost that comes again; stays until it has.
+is_worth_another_attempt() {
+    [ -n "$rejoin" ] && [ "$reason" = WorkerLost ] && [ ! -e "$terminating" ] || return
+    say 'a worker was lost: the command runs again when all brokers are up'
+    flux overlay status --wait=full --timeout=0 >/dev/null &
+    echo $! >"$command_pid"
+    wait $!
+}
+
 own_jobs='[-1:]'
 if [ -n "$archive" ]; then
-    # what an instance has left that was archived
-    flux kvs unlink -Rf kueue-flux
-    archived=$(flux job last '[:]' 2>/dev/null | wc -l)
-    [ "$archived" -eq 0 ] || own_jobs="[:-$archived]"
+    flux kvs unlink -Rf kueue-flux # what an instance has left that was archived
+    pass_over_jobs
     unset KUEUE_FLUX_SAVED KUEUE_FLUX_KEPT KUEUE_FLUX_READY
 fi
 case $policy in '' | fcfs) ;; *) know_scheduler ;; esac
@@ -87,20 +117,13 @@ shift "$given"
 [ $# -gt 0 ] || set -- sleep 2147483647 # interactive
 
 if is_persistent; then say 'up, until it is stopped'; else say "runs:$(shown "$@")"; fi
-began=$([ -z "$timed" ] || clock)
-# a shell that becomes the command: its pid is noted first, and what cannot be run is 126 or 127
-# shellcheck disable=SC2016  # these are that shell's parameters
-/bin/sh -c 'echo "$$" >"$1"; shift; exec "$@"' kueue-flux "$command_pid" "$@" </dev/null
-code=$?
-[ -z "$timed" ] || took fluxsubmit "$began"
-job=
-if has_job; then
-    job=$(flux job last "$own_jobs" 2>/dev/null | tail -n1) # the first of this instance
-    [ -z "$quiet" ] || [ -z "$job" ] || { flux job status "$job"; code=$?; }
-fi
+attempt "$@"
+while is_worth_another_attempt; do
+    pass_over_jobs
+    attempt "$@"
+done
 # What is decided here holds for all: workers ask for the key when they leave, and without it they count as
 # lost, so that the Job can run all of them again.
-reason=$(why "$code")
 ! { [ -e "$stopped" ] && is_persistent; } || code=0
 [ ! -e "$terminating" ] || { code=143; reason=Terminated; }
 case $reason in WorkerLost | Terminated) ;; *) flux kvs put "kueue-flux.ended=$code" ;; esac
