@@ -147,7 +147,7 @@ def _hosts(mc: MiniCluster, bootstrap: Mapping[str, Any]) -> Iterator[Problem]:
         told = "[bootstrap] hosts cannot be known while metadata.generateName leaves the name open"
         yield Problem(FIELD, told, "leave hosts out, or set metadata.name")
         return
-    pods = mc.hosts(mc.spec.size)
+    pods = mc.hosts(range(mc.spec.size))
     given = list(dict.fromkeys(host for names, _ in listed for host in names))
     if [label(host) for host in given] != [label(pod) for pod in pods]:
         right = hostlist.encode(pods)

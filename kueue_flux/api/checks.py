@@ -269,7 +269,7 @@ def _max_exec_time_is_seconds(mc: MiniCluster) -> Iterator[Problem]:
 
 
 def _full_names_fit(mc: MiniCluster) -> Iterator[Problem]:
-    last = mc.hosts(max(mc.spec.size, mc.spec.max_size or 0))[-1]
+    (last,) = mc.hosts([max(mc.spec.size, mc.spec.max_size or 0) - 1])
     if mc.spec.network.set_hostname_as_fqdn and len(last) > FULL_HOSTNAME_LIMIT:
         yield Problem(
             "spec.network.setHostnameAsFQDN",

@@ -64,7 +64,7 @@ class FluxScheduler(ApiModel):
         default="",
         description=(
             "The order in which waiting jobs start: fcfs (in turn, the default), or with backfill: easy, hybrid, "
-            "conservative. Without Fluxion Flux knows fcfs, and since 0.88 easy."
+            "conservative. Without Fluxion Flux knows fcfs, and since 0.84 easy."
         ),
     )
 
@@ -138,7 +138,20 @@ class FluxSpec(ApiModel):
     )
     disable_socket: bool = Field(default=False, description="Leave the path of the broker's socket to Flux.")
     no_wait_socket: bool = Field(default=False, description="Start sidecars without waiting for the broker's socket.")
-    complete_workers: bool = Field(default=False, description="A worker whose broker fails counts as completed.")
+    complete_workers: bool = Field(
+        default=False,
+        description=(
+            "A worker whose broker fails counts as completed, and is not started again: what is left of the instance "
+            "goes on without it."
+        ),
+    )
+    rejoin: bool = Field(
+        default=False,
+        description=(
+            "When a worker is lost, keep the other pods: its pod is started again and joins the instance, in which "
+            "the command then runs anew. Else all pods are started again. An addition to the Flux Operator's fields."
+        ),
+    )
     curve_cert: Annotated[str, Field(max_length=4096, repr=False)] = Field(
         default="",
         description=(
@@ -153,7 +166,13 @@ class FluxSpec(ApiModel):
             "admission. An addition to the Flux Operator's fields."
         ),
     )
-    munge_secret: ObjectName = Field(default="", description="A Secret with a munge key.")
+    munge_secret: ObjectName = Field(
+        default="",
+        description=(
+            "A Secret with a munge key under the key munge.key, which is put at /etc/munge/munge.key, in place of the "
+            "image's own. Needs a container that runs as root, or as the owner of /etc/munge."
+        ),
+    )
     bursting: Bursting = Field(default_factory=Bursting, description="One Flux instance over several clusters.")
     broker_config: Annotated[str, Field(max_length=65536)] = Field(
         default="",

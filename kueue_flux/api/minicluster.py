@@ -8,7 +8,7 @@ object that the manifest builders can rely on, or says all that is wrong at once
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -308,15 +308,15 @@ class MiniCluster(ApiModel):
         """
         return f"{self.headless_name}.{self.namespace or 'default'}.svc.{cluster_domain}"
 
-    def hosts(self, count: int, cluster_domain: str = "cluster.local") -> list[str]:
-        """The names of the first `count` pods' hosts, in the order of their ranks, as `hostname` prints them there.
+    def hosts(self, indexes: Iterable[int], cluster_domain: str = "cluster.local") -> list[str]:
+        """The names of the pods' hosts, as `hostname` prints them there.
 
         Args:
-            count: How many.
+            indexes: Those of the pods.
             cluster_domain: The DNS domain of the cluster.
         """
         suffix = f".{self.domain(cluster_domain)}" if self.spec.network.set_hostname_as_fqdn else ""
-        return [f"{self.name}-{index}{suffix}" for index in range(count)]
+        return [f"{self.name}-{index}{suffix}" for index in indexes]
 
     @property
     def cores_per_rank(self) -> int:

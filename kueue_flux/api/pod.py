@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, ObjectName, ServiceName
 from kueue_flux.api.core import PodSecurityContext, ResourceList
+
+ARCHIVE_ENDING = r"\.(tar|tgz|tar\.gz|tar\.bz2|tar\.xz)$"
+"""Of the formats that flux-dump(1) chooses by a file's name."""
 
 
 class Toleration(ApiModel):
@@ -103,4 +107,18 @@ class LoggingSpec(ApiModel):
 class MiniClusterArchive(ApiModel):
     """Flux's state, saved at the end and loaded at the start."""
 
-    path: AbsolutePath = Field(default="", description="The archive's file or directory.")
+    path: AbsolutePath = Field(
+        default="",
+        description=(
+            "A file that ends in .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz, or a directory for an archive.tar.gz, on a "
+            "volume that outlives the pods. Flux's jobs and KVS are loaded from it if it is there, and saved to it at "
+            "the end."
+        ),
+    )
+
+    @property
+    def file(self) -> str:
+        """The archive's file; empty for no archive."""
+        if not self.path or re.search(ARCHIVE_ENDING, self.path):
+            return self.path
+        return f"{self.path.rstrip('/')}/archive.tar.gz"

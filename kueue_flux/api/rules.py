@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kueue_flux.api.base import LABEL_1035, LABEL_1123
 from kueue_flux.api.paths import find
+from kueue_flux.api.pod import ARCHIVE_ENDING
 from kueue_flux.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _JOB_LINE = r"(^|\n)[ \t]*[^# \t\n]"  # in a batch
 RESERVED_ENVIRONMENT = r"KUEUE_FLUX_.*|JOB_COMPLETION_INDEX"
 
 RESERVED_VOLUMES = "flux-"  # begins the names of the volumes that kueue-flux adds to the pods
+
+_ARCHIVE = rf"{ARCHIVE_ENDING}|/[^./]+/?$"  # a file, or a directory
 
 _SOURCES = ("hostPath", "configMapName", "claimName", "secretName", "image", "emptyDir", "csiDriver")
 
@@ -182,6 +185,8 @@ _FLAGS = {
     "simple",
     "shareProcessNamespace",
     "hostPID",
+    "completeWorkers",
+    "rejoin",
 }
 
 
@@ -423,6 +428,14 @@ RULES: list[Rule] = [
         "topology",
     ),
     Rule(
+        "spec.flux",
+        f"!({_set('self.completeWorkers')} && {_set('self.rejoin')})",
+        lambda flux: _if(flux.complete_workers and flux.rejoin, "rejoin"),
+        "workers that count as completed do not come again",
+        "remove rejoin or completeWorkers",
+        "rejoin",
+    ),
+    Rule(
         "spec.flux.scheduler",
         f"!{_set('self.simple')} || !{_set('self.queuePolicy')} || self.queuePolicy == 'fcfs'",
         lambda scheduler: _if(scheduler.simple and scheduler.queue_policy not in ("", "fcfs"), "queuePolicy"),
@@ -453,6 +466,14 @@ RULES: list[Rule] = [
         "only a RuntimeClass gives pods an overhead",
         "set runtimeClassName, or say what containers ask for in spec.containers[].resources",
         "resources",
+    ),
+    Rule(
+        "spec.archive",
+        f"!{_set('self.path')} || self.path.matches({_ARCHIVE!r})",
+        lambda archive: _if(bool(archive.path) and not re.search(_ARCHIVE, archive.path), "path"),
+        "Flux knows an archive's format by the ending of its name, and this one it does not know",
+        "end it in .tar.gz, .tar, .tgz, .tar.bz2 or .tar.xz, or name a directory",
+        "path",
     ),
     Rule(
         "spec.pod.tolerations[]",

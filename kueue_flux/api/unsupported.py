@@ -76,13 +76,6 @@ REFUSALS: list[Refusal] = [
         unless="it equals spec.size",
         accepts=lambda size, mc: size == mc.spec.size,
     ),
-    Refusal("spec.archive.path", "saving and loading Flux's state is not supported yet", "remove it"),
-    Refusal(
-        "spec.flux.completeWorkers",
-        "a failed worker fails or restarts the Job in this version",
-        "remove it; see spec.backoffLimit",
-    ),
-    Refusal("spec.flux.mungeSecret", _BURSTING, "remove it"),
     Refusal("spec.flux.bursting", _BURSTING, "remove it"),
     Refusal(
         "spec.flux.container.pythonPath",

@@ -4,9 +4,10 @@ Steps decide from this alone, and never from what an event said: a restart at an
 event lost or repeated, ends in the same state.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kueue_flux.api import hostlist
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller.pods import PodView, lead
 from kueue_flux.controller.services import Services, is_gated, queue_of
@@ -54,9 +55,15 @@ class Facts:
         """The admission in force. A Job without a queue is nobody's to admit, so it counts as admitted."""
         if self.job is None:
             return None
+        found = self.workload.admission if self.workload else None
         if self.queue is None:
-            return Admission(id=self.job["metadata"]["uid"][:12], size=self.job["spec"]["parallelism"])
-        return self.workload.admission if self.workload else None
+            found = Admission(id=self.job["metadata"]["uid"][:12], size=self.job["spec"]["parallelism"])
+        return replace(found, completed=self._completed()) if found else None
+
+    def _completed(self) -> frozenset[int]:
+        """The Job's completed indexes (batch/v1, JobStatus.completedIndexes: 1,3-5)."""
+        text = self.job["status"].get("completedIndexes") if self.job else ""
+        return frozenset(map(int, hostlist.decode(f"[{text}]"))) if text else frozenset()
 
     @property
     def gated(self) -> bool:

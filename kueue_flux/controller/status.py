@@ -241,7 +241,7 @@ def explain(end: Termination) -> str:
         Reason.POST_FAILED: end.note or "what runs after the command failed",
         Reason.JOB_REJECTED: "Flux rejected the job: it asks for more than the admitted pods have; see the log",
         Reason.FLUX_NOT_FOUND: "there is no flux in the container: use an image with Flux, or a view image",
-        Reason.FLUX_FAILED: "Flux failed to start or to run the command; see the lead's log",
+        Reason.FLUX_FAILED: end.note or "Flux failed to start or to run the command; see the lead's log",
         Reason.WORKER_LOST: "a broker on which the command ran was lost",
         Reason.OUT_OF_MEMORY: "the lead needed more memory than spec.containers[].resources.limits allows: raise it",
         Reason.KILLED: "the lead was killed from outside",

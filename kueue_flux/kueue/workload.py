@@ -22,12 +22,19 @@ class Admission:
         size: Pods admitted; less than asked for under partial admission.
         cluster_queue: The ClusterQueue whose quota is used; empty without Kueue.
         workload: The Workload's name; empty without Kueue.
+        completed: Indexes of the Job that have completed in an earlier admission; their pods do not come again.
     """
 
     id: str
     size: int
     cluster_queue: str = ""
     workload: str = ""
+    completed: frozenset[int] = frozenset()
+
+    @property
+    def indexes(self) -> list[int]:
+        """The indexes of the Job whose pods come."""
+        return [index for index in range(self.size) if index not in self.completed]
 
 
 @dataclass(frozen=True)

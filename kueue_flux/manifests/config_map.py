@@ -19,10 +19,10 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
 
     Args:
         mc: The MiniCluster.
-        admission: Its `size` is the number of brokers, which partial admission may have made smaller.
+        admission: Which of the pods come; partial admission may have made them fewer.
         cluster_domain: The cluster's DNS domain.
     """
-    hosts = mc.hosts(admission.size, cluster_domain)
+    hosts = mc.hosts(admission.indexes, cluster_domain)
     meta = metadata(mc, config_map_name(mc.name))
     meta["labels"][ADMISSION] = admission.id
     broker = BrokerConfig(
@@ -42,22 +42,22 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         "data": {
             layout.BROKER_FILE: broker_toml(broker, broker_config.read(mc.spec.flux.broker_config)),
             layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank)),
-            layout.SIZE_FILE: str(admission.size),
-            layout.TASKS_FILE: str(admitted_tasks(mc, admission)),
+            layout.SIZE_FILE: str(len(hosts)),
+            layout.TASKS_FILE: str(admitted_tasks(mc, len(hosts))),
             **scripts(),
             **user_files(mc),
         },
     }
 
 
-def admitted_tasks(mc: MiniCluster, admission: Admission) -> int:
+def admitted_tasks(mc: MiniCluster, brokers: int) -> int:
     """The number of tasks that fit the admitted size: as many a node as were asked for (0: one each).
 
     A job of 8 tasks on 4 nodes runs 6 on 3: with 8 it could never start there.
     """
-    if admission.size >= mc.spec.size:
+    if brokers >= mc.spec.size:
         return mc.spec.tasks
-    return mc.spec.tasks and max(1, mc.spec.tasks * admission.size // mc.spec.size)
+    return mc.spec.tasks and max(1, mc.spec.tasks * brokers // mc.spec.size)
 
 
 def runs_as_root(mc: MiniCluster) -> bool:

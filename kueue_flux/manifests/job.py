@@ -67,8 +67,9 @@ def _failures(mc: MiniCluster) -> list[dict[str, Any]]:
     return [
         # A drained or preempted pod is replaced without counting as a failure.
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        # Anything else than a lost pod is the command's own exit code: the Job has failed.
-        fails_unless(flux_container_name(mc), LOST),
+        # Anything else than a lost pod is the command's own exit code: the Job has failed. Without the workers that
+        # have completed it cannot run again.
+        fails_unless(flux_container_name(mc), KILLED if mc.spec.flux.complete_workers else LOST),
         # An image that Flux cannot be copied from now is no better the next time.
         *(fails_unless(copying["name"], KILLED) for copying in view(mc).init_containers),
     ]

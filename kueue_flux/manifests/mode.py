@@ -7,6 +7,9 @@ from kueue_flux.api.mode import Mode
 from kueue_flux.flux import layout
 from kueue_flux.flux.script import Arguments, batch_arguments, run_arguments, script_command
 
+# flux-sched, etc/rc1.d/01-sched-fluxion
+_WITHOUT_FLUXION = ("FLUXION_RESOURCE_RC_NOOP", "FLUXION_QMANAGER_RC_NOOP")
+
 
 def arguments(mc: MiniCluster) -> Arguments:
     """The arguments of start.sh."""
@@ -47,6 +50,14 @@ def settings(mc: MiniCluster) -> dict[str, str]:
         layout.ENV_WRAP: flux.wrap,
         layout.ENV_LOGS: mc.flux_container.logs,
         layout.ENV_MOUNT: flux.container.mount_path,
+        layout.ENV_PYTHON_PATH: flux.container.python_path,
+        layout.ENV_ARCHIVE: mc.spec.archive.file,
+        layout.ENV_QUEUE_POLICY: flux.scheduler.queue_policy,
+        layout.ENV_COMPLETE_WORKERS: "1" if flux.complete_workers else "",
+        layout.ENV_REJOIN: "1" if flux.rejoin else "",
+        layout.ENV_MUNGE: f"{layout.MUNGE_DIR}/{layout.MUNGE_FILE}" if flux.munge_secret else "",
+        # Fluxion's scripts, where a Flux before 0.77 runs them; a later one reads broker.toml
+        **dict.fromkeys(_WITHOUT_FLUXION, "1" if flux.scheduler.simple else ""),
     }
     return {name: value for name, value in values.items() if value}
 

@@ -70,6 +70,7 @@ def _flux_container(mc: MiniCluster, flux_view: View) -> dict[str, Any]:
             {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
             {"name": "flux-curve", "mountPath": layout.CURVE_DIR, "readOnly": True},
             {"name": "flux-run", "mountPath": layout.RUN_DIR},
+            *([{"name": "flux-munge", "mountPath": layout.MUNGE_DIR, "readOnly": True}] if _munge_key(mc) else []),
             *flux_view.mounts,
             *built.get("volumeMounts", []),
         ],
@@ -98,7 +99,16 @@ def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
         {"name": "flux-curve", "secret": curve},
         # In memory: the start script copies the certificate here, with the mode that the broker insists on.
         {"name": "flux-run", "emptyDir": {"medium": "Memory"}},
+        *_munge_key(mc),
     ]
+
+
+def _munge_key(mc: MiniCluster) -> list[dict[str, Any]]:
+    """The volume with the munge key of the user's Secret; none where the image's own key serves."""
+    if not mc.spec.flux.munge_secret:
+        return []
+    secret = {"secretName": mc.spec.flux.munge_secret, "items": _items([layout.MUNGE_FILE]), "defaultMode": 0o400}
+    return [{"name": "flux-munge", "secret": secret}]
 
 
 def _items(files: Iterable[str]) -> list[dict[str, str]]:

@@ -56,6 +56,7 @@ class BadInput:
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 MAX_EXEC = "kueue.x-k8s.io/max-exec-time-seconds"
+ARCHIVE = "spec.archive.path"
 V, C = "volumes", "containers"
 ENVIRONMENT = "an environment variable's name has"
 
@@ -656,6 +657,12 @@ INVALID = [
         at_apply=False,
     ),
     BadInput(
+        "completed workers that come again",
+        minicluster({"flux": {"completeWorkers": True, "rejoin": True}}),
+        "spec.flux.rejoin",
+        "do not come again",
+    ),
+    BadInput(
         "unknown queue policy",
         minicluster({"flux": {"scheduler": {"queuePolicy": "random"}}}),
         "spec.flux.scheduler.queuePolicy",
@@ -666,6 +673,19 @@ INVALID = [
         minicluster({"flux": {"scheduler": {"queuePolicy": "easy", "simple": True}}}),
         "spec.flux.scheduler.queuePolicy",
         "sched-simple starts jobs in turn",
+    ),
+    BadInput("archive by a relative path", minicluster({"archive": {"path": "a.tar"}}), ARCHIVE, "an absolute path"),
+    BadInput(
+        "archive of a format that Flux does not know",
+        minicluster({"archive": {"path": "/data/state.sqlite"}}),
+        ARCHIVE,
+        "this one it does not know",
+    ),
+    BadInput(
+        "munge key's Secret",
+        minicluster({"flux": {"mungeSecret": "/etc/munge/munge.key"}}),
+        "spec.flux.mungeSecret",
+        "is not the name of an object",
     ),
     BadInput(
         "full host names too long",

@@ -122,7 +122,7 @@ def test_the_table_has_no_empty_cell() -> None:
 
 
 def test_a_refused_field_is_shown_with_its_message() -> None:
-    (row,) = [line for line in docs.text().splitlines() if line.startswith("| `spec.flux.mungeSecret`")]
+    (row,) = [line for line in docs.text().splitlines() if line.startswith("| `spec.flux.bursting.hostlist`")]
     assert "refused with: one Flux instance over several clusters is not supported yet; remove it" in row
 
 

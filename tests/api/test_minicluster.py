@@ -191,3 +191,27 @@ def test_importing_the_models_loads_neither_yaml_nor_a_kubernetes_client() -> No
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "pydantic" in modules
     assert not {"yaml", "kubernetes", "kr8s", "rich"} & set(modules)
+
+
+@pytest.mark.parametrize(
+    ("path", "file"),
+    [
+        ("", ""),
+        ("/state/archive.tar.gz", "/state/archive.tar.gz"),
+        ("/state/a.b.tgz", "/state/a.b.tgz"),
+        ("/state", "/state/archive.tar.gz"),
+        ("/state/", "/state/archive.tar.gz"),
+        ("/v1.2/state", "/v1.2/state/archive.tar.gz"),
+    ],
+)
+def test_the_archive_s_file(path: str, file: str) -> None:
+    mc = MiniCluster.from_object(minicluster({"archive": {"path": path}}))
+    assert mc.spec.archive.file == file
+
+
+def test_the_hosts_of_the_pods() -> None:
+    mc = MiniCluster.from_object(minicluster())
+    assert mc.hosts([0, 2]) == ["flux-sample-0", "flux-sample-2"]
+    full = MiniCluster.from_object(minicluster({"network": {"setHostnameAsFQDN": True, "headlessName": "net"}}))
+    assert full.hosts([1]) == ["flux-sample-1.net.default.svc.cluster.local"]
+    assert full.hosts([1], "example.org") == ["flux-sample-1.net.default.svc.example.org"]

@@ -31,9 +31,6 @@ REFUSED: dict[str, tuple[Object, str]] = {
         "spec.containers[0].commands.servicePre",
     ),
     "spec.maxSize": (minicluster({"maxSize": 8}), "spec.maxSize"),
-    "spec.archive.path": (minicluster({"archive": {"path": "/a"}}), "spec.archive.path"),
-    "spec.flux.completeWorkers": (flux(completeWorkers=True), "spec.flux.completeWorkers"),
-    "spec.flux.mungeSecret": (flux(mungeSecret="a"), "spec.flux.mungeSecret"),
     "spec.flux.bursting": (flux(bursting={"leadBroker": {"address": "a"}}), "spec.flux.bursting"),
     "spec.flux.container.pythonPath": (
         flux(container={"pythonPath": "/a", "disable": True}),
@@ -59,12 +56,14 @@ ACTED_ON = {
     "spec.containers[].lifeCycle": "postStartExec preStopExec",
     "spec.flux": (
         "optionFlags connectTimeout logLevel environment topology submitCommand wrap "
-        "curveCert curveCertSecret brokerConfig minimalService noWaitSocket"
+        "curveCert curveCertSecret brokerConfig minimalService noWaitSocket "
+        "completeWorkers mungeSecret rejoin"
     ),
     "spec.flux.container": (
         "disable image imageVolume name mountPath pullAlways imagePullSecret resources securityContext workingDir"
     ),
     "spec.flux.scheduler": "simple queuePolicy",
+    "spec.archive": "path",
     "spec.logging": "quiet debug strict zeromq timed",
     "spec.network": "headlessName disableAffinity setHostnameAsFQDN",
     "spec.pod": (

@@ -69,6 +69,17 @@ def facts(
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "indexes"), [(None, [0, 1, 2, 3]), ("", [0, 1, 2, 3]), ("2", [0, 1, 3]), ("1-2", [0, 3]), ("0,2-3", [1])]
+)
+def test_completed_indexes_do_not_come_again(text: str | None, indexes: list[int]):
+    done = job()
+    done._status("completedIndexes", text)
+    admission = facts(job=done, workload=workload().admitted()).admission
+    assert admission
+    assert admission.indexes == indexes
+
+
 def loose(**more: Any) -> Facts:
     """Facts of a MiniCluster without a queue."""
     return facts(mc=minicluster(), job=LOOSE_JOB, **more)

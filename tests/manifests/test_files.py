@@ -92,6 +92,28 @@ def test_partial_admission_scales_all_of_it(
     assert (found["size"], found["tasks"]) == (str(admitted), str(tasks_left))
 
 
+@pytest.mark.parametrize(
+    ("admitted", "completed", "hosts", "count", "tasks"),
+    [
+        (4, {2}, "hello-[0-1,3]", "3", "3"),
+        (4, {1, 2, 3}, "hello-0", "1", "1"),
+        (2, {1, 3}, "hello-0", "1", "1"),
+        (4, set(), "hello-[0-3]", "4", "4"),
+    ],
+)
+def test_workers_that_have_completed_are_not_waited_for(
+    admitted: int, completed: set[int], hosts: str, count: str, tasks: str
+) -> None:
+    admission = Admission("a1", admitted, completed=frozenset(completed))
+    data = config_map(minicluster().flux(completeWorkers=True).build(), admission)["data"]
+    assert tomllib.loads(data["broker.toml"])["bootstrap"]["hosts"] == [{"host": hosts}]
+    assert json.loads(data["R.json"])["execution"]["nodelist"] == [hosts]
+    assert json.loads(data["R.json"])["execution"]["R_lite"][0]["rank"] == (
+        "0" if count == "1" else f"0-{int(count) - 1}"
+    )
+    assert (data["size"], data["tasks"]) == (count, tasks)
+
+
 @pytest.mark.parametrize("tasks", [1, 3, 4, 5, 7, 8, 13])
 @pytest.mark.parametrize("admitted", [1, 2, 3, 4])
 def test_the_tasks_fit_what_was_admitted(tasks: int, admitted: int) -> None:

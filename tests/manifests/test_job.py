@@ -136,3 +136,9 @@ def test_a_view_that_cannot_be_copied_is_not_tried_again(container: dict[str, An
 
 def test_the_start_script_reserves_what_the_failure_policy_spares() -> None:
     assert frozenset(LOST) == RESERVED
+
+
+@pytest.mark.parametrize(("complete", "spared"), [(False, [113, 137, 143]), (True, [137, 143])])
+def test_where_lost_workers_have_completed_a_lost_instance_cannot_run_again(complete: bool, spared: list[int]) -> None:
+    (_, rule) = build(minicluster().flux(completeWorkers=complete))["spec"]["podFailurePolicy"]["rules"]
+    assert rule["onExitCodes"]["values"] == spared

@@ -84,6 +84,16 @@ def test_the_arguments(mc: MiniClusterBuilder, words: list[str], counts_at: int 
         (minicluster().flux(wrap="strace,-f"), {"WRAP": "strace,-f"}),
         (minicluster().container(logs="/data/out"), {"LOGS": "/data/out"}),
         (minicluster().view(mountPath="/opt/flux"), {"MOUNT": "/opt/flux"}),
+        (minicluster().view(pythonPath="/opt/python"), {"PYTHON_PATH": "/opt/python"}),
+        (minicluster().spec(archive={"path": "/data/a.tar.gz"}), {"ARCHIVE": "/data/a.tar.gz"}),
+        (minicluster().flux(scheduler={"queuePolicy": "easy"}), {"QUEUE_POLICY": "easy"}),
+        (minicluster().flux(completeWorkers=True), {"COMPLETE_WORKERS": "1"}),
+        (minicluster().flux(rejoin=True), {"REJOIN": "1"}),
+        (minicluster().flux(mungeSecret="key"), {"MUNGE": "/etc/flux/munge/munge.key"}),
+        (
+            minicluster().flux(scheduler={"simple": True}),
+            {"FLUXION_RESOURCE_RC_NOOP": "1", "FLUXION_QMANAGER_RC_NOOP": "1"},
+        ),
     ],
 )
 def test_the_settings(mc: MiniClusterBuilder, more: dict[str, str]) -> None:

@@ -254,6 +254,13 @@ def test_host_names_are_full_where_that_is_asked_for(full: bool) -> None:
     assert spec(minicluster().network(setHostnameAsFQDN=full)).get("setHostnameAsFQDN", False) is full
 
 
+def test_the_munge_key_is_mounted_where_there_is_one() -> None:
+    mc = minicluster().flux(mungeSecret="theirs")
+    secret = {"secretName": "theirs", "items": [{"key": "munge.key", "path": "munge.key"}], "defaultMode": 0o400}
+    assert {"name": "flux-munge", "secret": secret} in spec(mc)["volumes"]
+    assert {"name": "flux-munge", "mountPath": "/etc/flux/munge", "readOnly": True} in container(mc)["volumeMounts"]
+
+
 def test_a_certificate_of_the_users_own_secret_is_mounted() -> None:
     (curve,) = [v for v in spec(minicluster().flux(curveCertSecret="theirs"))["volumes"] if v["name"] == "flux-curve"]
     items = [{"key": "curve.cert", "path": "curve.cert"}]

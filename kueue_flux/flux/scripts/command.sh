@@ -12,6 +12,8 @@ set -u
 . "${0%/*}/common.sh"
 
 counts_at=${KUEUE_FLUX_COUNTS_AT:-}
+policy=${KUEUE_FLUX_QUEUE_POLICY:-}
+rejoin=${KUEUE_FLUX_REJOIN:-}
 size=$(number size)
 tasks=$(number tasks)
 
@@ -50,6 +52,55 @@ why() {
     esac
 }
 
+# know_scheduler: have a scheduler that knows the queue policy: Fluxion, which was told it, else Flux's own.
+know_scheduler() {
+    case $(flux module list) in *sched-fluxion-qmanager*) return ;; esac
+    [ "$policy" = easy ] && flux module remove sched-simple && flux module load sched-backfill && return
+    note="spec.flux.scheduler.queuePolicy: this Flux has no scheduler that knows $policy"
+    complain "$note"
+    flux kvs put kueue-flux.ended=1
+    printf '%s\n' "1 FluxFailed $note" >"$result"
+    exit
+}
+
+# pass_over_jobs: remember which jobs there are, none of which is that of the command.
+pass_over_jobs() {
+    jobs_before=$(flux job last '[:]' 2>/dev/null | wc -l)
+    [ "$jobs_before" -eq 0 ] || own_jobs="[:-$jobs_before]"
+}
+
+# attempt WORD...: run the command, and find out how that ended; the exit code is in $code.
+attempt() {
+    began=$([ -z "$timed" ] || clock)
+    # a shell that becomes the command: its pid is noted first, and what cannot be run is 126 or 127
+    # shellcheck disable=SC2016  # these are that shell's parameters
+    /bin/sh -c 'echo "$$" >"$1"; shift; exec "$@"' kueue-flux "$command_pid" "$@" </dev/null
+    code=$?
+    [ -z "$timed" ] || took fluxsubmit "$began"
+    job=
+    if has_job; then
+        job=$(flux job last "$own_jobs" 2>/dev/null | tail -n1) # the first of this instance
+        [ -z "$quiet" ] || [ -z "$job" ] || { flux job status "$job"; code=$?; }
+    fi
+    reason=$(why "$code")
+}
+
+# is_worth_another_attempt: whether a worker was lost that comes again; stays until it has.
+is_worth_another_attempt() {
+    [ -n "$rejoin" ] && [ "$reason" = WorkerLost ] && [ ! -e "$terminating" ] || return
+    say 'a worker was lost: the command runs again when all brokers are up'
+    flux overlay status --wait=full --timeout=0 >/dev/null &
+    echo $! >"$command_pid"
+    wait $!
+}
+
+own_jobs='[-1:]'
+if [ -n "$archive" ]; then
+    flux kvs unlink -Rf kueue-flux # what an instance has left that was archived
+    pass_over_jobs
+    unset KUEUE_FLUX_SAVED KUEUE_FLUX_KEPT KUEUE_FLUX_READY
+fi
+case $policy in '' | fcfs) ;; *) know_scheduler ;; esac
 : >"$ready"
 # HOSTNAME and JOB_COMPLETION_INDEX name the lead's pod; tasks in other pods would inherit them
 unset FLUX_DISABLE_JOB_CLEANUP HOSTNAME JOB_COMPLETION_INDEX
@@ -66,20 +117,13 @@ shift "$given"
 [ $# -gt 0 ] || set -- sleep 2147483647 # interactive
 
 if is_persistent; then say 'up, until it is stopped'; else say "runs:$(shown "$@")"; fi
-began=$([ -z "$timed" ] || clock)
-# a shell that becomes the command: its pid is noted first, and what cannot be run is 126 or 127
-# shellcheck disable=SC2016  # these are that shell's parameters
-/bin/sh -c 'echo "$$" >"$1"; shift; exec "$@"' kueue-flux "$command_pid" "$@" </dev/null
-code=$?
-[ -z "$timed" ] || took fluxsubmit "$began"
-job=
-if has_job; then
-    job=$(flux job last '[-1:]' 2>/dev/null) # the first of this instance
-    [ -z "$quiet" ] || [ -z "$job" ] || { flux job status "$job"; code=$?; }
-fi
+attempt "$@"
+while is_worth_another_attempt; do
+    pass_over_jobs
+    attempt "$@"
+done
 # What is decided here holds for all: workers ask for the key when they leave, and without it they count as
 # lost, so that the Job can run all of them again.
-reason=$(why "$code")
 ! { [ -e "$stopped" ] && is_persistent; } || code=0
 [ ! -e "$terminating" ] || { code=143; reason=Terminated; }
 case $reason in WorkerLost | Terminated) ;; *) flux kvs put "kueue-flux.ended=$code" ;; esac

@@ -11,6 +11,7 @@ quiet=${KUEUE_FLUX_QUIET:-}
 debug=${KUEUE_FLUX_DEBUG:-}
 strict=${KUEUE_FLUX_STRICT:-}
 timed=${KUEUE_FLUX_TIMED:-}
+archive=${KUEUE_FLUX_ARCHIVE:-}
 
 private=$rundir/broker              # Flux wants a directory that is its user's own; a mounted one may be root's
 socket=$private/local
@@ -19,6 +20,7 @@ hook=$private/hook                  # which of the user's hooks is running
 environment=$private/environment    # the broker's, for those who enter this container
 command_pid=$private/command.pid    # the command has begun
 stopped=$private/stopped            # somebody asked for the end of the instance
+kept=$private/kept                  # Flux's state is in the archive
 result=$private/result              # the command has ended: its exit code, the reason, and more words
 terminating=$private/terminating    # the container was told to stop
 worker_lost=113

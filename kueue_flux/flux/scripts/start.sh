@@ -15,15 +15,20 @@ hostname=${KUEUE_FLUX_HOSTNAME:-}
 logs=${KUEUE_FLUX_LOGS:-}
 wrap=${KUEUE_FLUX_WRAP:-}
 zeromq=${KUEUE_FLUX_ZEROMQ:-}
+python_path=${KUEUE_FLUX_PYTHON_PATH:-}
+munge=${KUEUE_FLUX_MUNGE:-}
+munge_key=${KUEUE_FLUX_MUNGE_KEY:-/etc/munge/munge.key}
+complete=${KUEUE_FLUX_COMPLETE_WORKERS:-}
 
 is_lead() { [ "$rank" -eq 0 ]; }
 
 # use_view: let a Flux that was brought along be found, after what the image has itself.
 use_view() {
     export PATH="$PATH:$view/bin"
+    [ -z "$python_path" ] || export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$python_path"
     [ ! -e "$view/.mounted-at" ] || return 0 # it finds all else itself, and the command's environment stays its own
     for site in "$view"/lib/python3*/site-packages; do
-        [ -d "$site" ] && PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$site && export PYTHONPATH
+        [ -d "$site" ] && [ -z "$python_path" ] && PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}$site && export PYTHONPATH
     done
     # a view knows its own libraries; only one that does not gets ahead of the image's
     flux version >/dev/null 2>&1 || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$view/lib:$view/lib64"
@@ -46,7 +51,8 @@ prepare() {
     umask 077
     mkdir -p "$rundir" "$private" || finish 1 FluxFailed
     # of a container that ran here before
-    rm -f "$ready" "$hook" "$command_pid" "$stopped" "$result" "$terminating" "$private/ended"
+    rm -f "$ready" "$hook" "$command_pid" "$stopped" "$result" "$kept" "$terminating" \
+        "$private/ended"
     # the broker refuses a certificate that others can read, and where files have a group a Secret's can be
     if ! { cp "$curve" "$private/curve.cert" && chmod 0400 "$private/curve.cert" &&
         mv -f "$private/curve.cert" "$rundir/curve.cert"; }; then
@@ -60,6 +66,7 @@ prepare() {
             finish 1 FluxFailed
             ;;
     esac
+    [ -z "$munge" ] || place_munge_key
     ln -sf "$socket" "$rundir/local" # where a person looks for it
     # R counts what was admitted, it does not say which CPUs and GPUs of the node these are. Binding by it would put
     # the tasks of all pods of a node on its first CPUs, and hide every GPU; `flux run -o` can still ask for it.
@@ -71,6 +78,18 @@ end
 LUA
     export FLUX_SHELL_RC_PATH="${FLUX_SHELL_RC_PATH:+$FLUX_SHELL_RC_PATH:}$private/shell"
     umask "$mask"
+}
+
+# place_munge_key: put the key of the Secret where munge looks for it, as the one whose directory it is, since munge
+# takes no other's.
+place_munge_key() {
+    directory=${munge_key%/*}
+    if ! { mkdir -p "$directory" && cp "$munge" "$munge_key.new" && chmod 0400 "$munge_key.new" &&
+        chown "$(stat -c %u:%g "$directory")" "$munge_key.new" && mv -f "$munge_key.new" "$munge_key"; }; then
+        note="the key of spec.flux.mungeSecret cannot be put at $munge_key, where only its owner and root may write"
+        complain "$note"
+        finish 1 FluxFailed "$note"
+    fi
 }
 
 # flux_version: print the version of Flux; slow enough to be left out where nobody reads it.
@@ -246,17 +265,55 @@ run_broker() {
 lead() {
     # what Flux does at the end to jobs that still run takes four commands; after `flux run` there are none
     { [ "$mode" != run ] && [ "$mode" != batch ]; } || export FLUX_DISABLE_JOB_CLEANUP=1
-    run_broker /bin/sh "$config/command.sh" "$@"
+    set -- /bin/sh "$config/command.sh" "$@"
+    [ -z "$archive" ] || open_archive
+    if [ -n "$archive" ]; then
+        [ ! -e "$archive" ] || set -- "-Scontent.restore=$archive" "$@"
+        set -- "-Scontent.dump=$KUEUE_FLUX_SAVED" "-Sbroker.rc3_path=$rc3" "$@"
+    fi
+    run_broker "$@"
+    [ -z "$archive" ] || [ ! -e "$ready" ] || judge_archive
     if read -r ended reason note 2>/dev/null <"$result"; then
         [ "$code" -eq 0 ] || [ -e "$stopped" ] ||
             say "Flux failed after the command had ended: the broker exited with $code"
+        [ "$ended" -ne 0 ] || [ -z "$unsaved" ] || end 1 FluxFailed "$unsaved"
         end "$ended" "$reason" "$note"
     fi
     [ -z "$terminated" ] || finish 143 Terminated
     when='before the command began'
     [ ! -s "$command_pid" ] || when='while the command ran'
     complain "Flux failed $when: the broker exited with $code"
+    [ -z "$archive" ] || [ ! -e "$archive" ] || [ -e "$ready" ] || complain "it was to begin with the state in $archive"
     end 1 FluxFailed
+}
+
+# open_archive: find out whether Flux's state can be saved, before anything depends on it, and how it is to be done:
+# what Flux has saved takes the place of the former state when all of it is there, and it was not lost at the start.
+open_archive() {
+    # Flux knows the format by the end of the name
+    export KUEUE_FLUX_SAVED="${archive%/*}/.new-${archive##*/}" KUEUE_FLUX_KEPT="$kept"
+    export KUEUE_FLUX_READY="$ready"
+    unsaved="Flux's state cannot be saved to $archive"
+    if ! (: >"$KUEUE_FLUX_SAVED") 2>/dev/null; then
+        unsaved="$unsaved: its directory must exist, and be one to write to"
+        complain "$unsaved"
+        finish 1 FluxFailed "$unsaved"
+    fi
+    rm -f "$KUEUE_FLUX_SAVED"
+    # shellcheck disable=SC2016  # Flux's shell expands them
+    rc3="$(flux config builtin rc3_path)"' && if [ -e "$KUEUE_FLUX_READY" ]; then
+        mv -f "$KUEUE_FLUX_SAVED" "$KUEUE_FLUX_ARCHIVE" && : >"$KUEUE_FLUX_KEPT"
+    fi'
+}
+
+# judge_archive: say whether Flux's state was saved.
+judge_archive() {
+    if [ -e "$kept" ]; then
+        unsaved=
+        say "Flux's state is saved in $archive"
+    else
+        complain "$unsaved; what it had before is still there"
+    fi
 }
 
 worker() {
@@ -276,6 +333,10 @@ worker() {
     [ -z "$terminated" ] || finish 143 Terminated
     if [ -s "$private/ended" ]; then # and the lead has shut the instance down
         run_post
+        exit 0
+    fi
+    if [ -n "$complete" ]; then
+        say "worker $rank lost its instance (its broker exited with $code), and counts as completed"
         exit 0
     fi
     complain "worker $rank lost its instance before the command had ended (its broker exited with $code)"
@@ -324,6 +385,7 @@ if ! size=$(number size) || ! number tasks >/dev/null; then
 fi
 
 broker=
+unsaved=
 post=
 terminated=
 stopper=
