@@ -26,6 +26,7 @@ from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
 from tests.control_plane import kit
 from tests.control_plane.kit import QUEUE, QUEUE_LABEL, condition, index_of, is_true, wait_for
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 MINICLUSTER = "flux-framework.org/minicluster"
 CONTROLLER = ("kueue-flux-system", "app.kubernetes.io/name=kueue-flux")
 LEASE = "kueue-flux"
@@ -279,6 +280,23 @@ class Namespace(kit.Namespace):
         words += [] if any(flag.startswith("--flux-") for flag in flags) else ["--no-flux-view"]
         return self.kueue_flux("submit", *words, *flags, "--", *command, timeout=timeout)
 
+    def run_example(self, path: str, **options: Any) -> Ran:
+        """`kueue-flux submit --wait` an example, see `example`."""
+        text = as_yaml(example(path, self.cluster.flux.reference))
+        return self.kueue_flux("submit", "-", "--wait", stdin=text, **options)
+
+    def run_spec(self, name: str, spec: Manifest, container: Manifest, *, timeout: float = 180) -> Ran:
+        """`kueue-flux submit --wait` a MiniCluster whose one container has Flux in its image."""
+        return self.kueue_flux(
+            "submit", "-", "--wait", stdin=as_yaml(self.of_spec(name, spec, container)), timeout=timeout
+        )
+
+    def of_spec(self, name: str, spec: Manifest, container: Manifest) -> Manifest:
+        """The same, to be submitted."""
+        image = {"image": self.cluster.flux.reference}
+        quiet = {"flux": {"container": {"disable": True}}, "logging": {"quiet": True}}
+        return manifest(name, {**quiet, **spec, "containers": [{**image, **container}]})
+
     def start(self, name: str, *command: str, flags: Sequence[str] = (), **options: Any) -> None:
         """`kueue-flux submit` a command under this name, and leave it to itself."""
         ran = self.submit(*command, flags=("--name", name, *flags), **options)
@@ -401,6 +419,21 @@ def manifest(name: str, spec: Manifest, *, queue: str | None = QUEUE, labels: di
         "metadata": {"name": name, "labels": all_labels},
         "spec": spec,
     }
+
+
+def example(path: str, image: str) -> Manifest:
+    """A MiniCluster of the examples, but for its queue and its image, which this cluster does not have.
+
+    Args:
+        path: below `examples/`.
+        image: an image with Flux in it.
+    """
+    found: Manifest = yaml.safe_load((EXAMPLES / path).read_text())
+    found["metadata"]["labels"] = {QUEUE_LABEL: QUEUE}
+    found["spec"].setdefault("flux", {})["container"] = {"disable": True}
+    for container in found["spec"]["containers"]:
+        container["image"] = image
+    return found
 
 
 def as_yaml(obj: Manifest) -> str:

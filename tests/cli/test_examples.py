@@ -43,15 +43,20 @@ def test_an_example_says_how_to_submit_it(path, monkeypatch, capsys):
     monkeypatch.chdir(EXAMPLES.parent)
     lines = command_lines(path.read_text())
     assert [f"examples/{name(path)}" in line for line in lines].count(True) == 1
+    names = {given.object["metadata"]["name"] for given in documents(path.read_text(), name(path))}
     for line in lines:
         dashes = line.index("--") if "--" in line else len(line)
-        assert run([*line[:dashes], "--dry-run", *line[dashes:]]) == 0, line
+        if line[0] == "submit":
+            assert run([*line[:dashes], "--dry-run", *line[dashes:]]) == 0, line
+        else:  # something that is done with it then
+            assert run([line[0], "--help"]) == 0
+            assert line[1] in names
         capsys.readouterr()
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if SAME in path.read_text()], ids=name)
 def test_the_same_without_a_file_is_the_same(path, monkeypatch, capsys):
-    (line,) = [line for line in command_lines(path.read_text()) if "--" in line]
+    (line,) = [line for line in command_lines(path.read_text()) if line[0] == "submit" and "--" in line]
     dashes = line.index("--")
     assert run([*line[:dashes], "--dry-run", *line[dashes:]]) == 0
     typed = MiniCluster.from_object(yaml.safe_load(capsys.readouterr().out))
