@@ -86,7 +86,7 @@ def test_many_with_services_do_not_take_each_others_quota(namespace: Namespace, 
     """Were all services admitted at once, they would fill the quota, and no MiniCluster would ever run."""
     names = [f"many-{number}" for number in range(5)]
     for name in names:
-        submit(namespace, name, spec_of(namespace, "hostname", web(image_without_flux), size=2))
+        submit(namespace, name, {**spec_of(namespace, "hostname", web(image_without_flux), size=2), "network": {}})
     held: list[int] = []
 
     def all_done() -> bool:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kueue_flux.api.container import MiniClusterContainer
+from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller import accepted, mounts, status
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
@@ -137,7 +138,7 @@ async def declare(turn: Turn) -> bool:
         turn.wake(timedelta(seconds=1))
         return False
     except NameTakenError as taken:
-        turn.trouble = Signal("NameTaken", str(taken))
+        turn.trouble = _taken(facts.mc, taken)
         turn.wake(timedelta(seconds=30))
         return False
     except ConflictingControllerError as conflict:
@@ -411,6 +412,13 @@ STEPS: tuple[Step, ...] = (
 def stamp(when: datetime) -> str:
     """A time as Kubernetes writes it, with microseconds (metav1.MicroTime)."""
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _taken(mc: MiniCluster, taken: NameTakenError) -> Signal:
+    if mc.spec.network.headless_name and taken.what == f"Service {mc.headless_name}":
+        remedy = "choose another spec.network.headlessName, or wait for the MiniCluster that has this one"
+        return Signal("NameTaken", f"{taken.what} is there and is not ours: {remedy}")
+    return Signal("NameTaken", str(taken))
 
 
 def _refused(error: ApiError) -> Signal:

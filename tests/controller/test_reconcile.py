@@ -95,6 +95,13 @@ async def test_objects_that_are_there_already_are_used(world: World, life: Life)
     assert len(world.api.all(JOBS)) == 1
 
 
+async def test_a_headless_service_that_another_has_is_told_with_what_to_change(world: World, life: Life) -> None:
+    world.api.create(SERVICES, {"metadata": {"name": "net", "namespace": NAMESPACE}})
+    await submit(life, queued().network(headlessName="net"))
+    assert world.reasons()["Accepted"] == "False NameTaken"
+    assert "Service net is there and is not ours: choose another spec.network.headlessName" in world.message("Accepted")
+
+
 async def test_a_sidecar_with_ports_gets_a_service(world: World, life: Life) -> None:
     await submit(life, queued().sidecar("web", ports=[80]))
     assert world.get(SERVICES, "web")["spec"]["ports"] == [{"name": "port-80", "port": 80, "protocol": "TCP"}]

@@ -1,0 +1,59 @@
+"""The examples, as they are but for images that cannot be had here: each prints what its comments promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.kit import Namespace, as_yaml
+from tests.control_plane.kit import QUEUE, QUEUE_LABEL
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TITLE = "<title>Directory listing for /</title>"
+
+pytestmark = pytest.mark.real_flux
+
+
+def example(namespace: Namespace, folder: str, web: str) -> dict[str, Any]:
+    """An example's MiniCluster, with images and a queue that there are."""
+    obj: dict[str, Any] = yaml.safe_load((EXAMPLES / folder / "minicluster.yaml").read_text())
+    obj["metadata"]["labels"][QUEUE_LABEL] = QUEUE
+    spec = obj["spec"]
+    spec.setdefault("flux", {})["container"] = {"disable": True}
+    for container in (*spec["containers"], *spec.get("services", [])):
+        if container["image"] == "nginx":
+            container |= {"image": web, "command": "exec python3 -m http.server 80"}
+        else:
+            container["image"] = namespace.cluster.flux.reference
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("folder", "output"),
+    [
+        ("volumes", ["hello from volumes-0", "hello from volumes-1"]),
+        ("sidecar", [TITLE] * 2),
+        ("services", [TITLE] * 2),
+    ],
+)
+def test_it_prints_what_it_says(namespace: Namespace, image_without_flux: str, folder: str, output: list[str]):
+    for file in EXAMPLES.glob(f"{folder}/*.yaml"):
+        if file.name != "minicluster.yaml":
+            for obj in yaml.safe_load_all(file.read_text()):
+                namespace.create(obj)
+    obj = example(namespace, folder, image_without_flux)
+    ran = namespace.kueue_flux("submit", "-", "--wait", stdin=as_yaml(obj), timeout=240)
+    assert ran.code == 0, ran.err
+    assert sorted(ran.lines) == output
+
+
+def test_the_watching_sidecar_has_seen_the_job(namespace: Namespace, image_without_flux: str):
+    obj = example(namespace, "sidecar", image_without_flux)
+    ran = namespace.kueue_flux("submit", "-", "--wait", stdin=as_yaml(obj), timeout=240)
+    assert ran.code == 0, ran.err
+    log = namespace.kubectl("logs", namespace.lead("sidecar")["metadata"]["name"], "-c", "watch")
+    assert "NAME" in log
+    assert "bash" in log
