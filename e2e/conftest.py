@@ -17,11 +17,10 @@ import pytest
 
 from e2e import kit
 from e2e.kit import Cluster, Namespace
-from kueue_flux.devcluster import binaries, deploy, engine, paths
+from kueue_flux.devcluster import binaries, deploy, paths
 from kueue_flux.devcluster import cluster as kind_cluster
 from kueue_flux.devcluster.errors import CommandFailed, DevClusterError
 from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
-from kueue_flux.devcluster.machine import Snapshot
 from kueue_flux.devcluster.progress import Progress
 from tests.control_plane.kit import KUEUE, QUEUE
 
@@ -56,12 +55,10 @@ class BroughtUp:
     Args:
         cluster: it.
         ours: whether this run is to take it down.
-        machine_before: the machine before its engine was started; None where one was there already.
     """
 
     cluster: kind_cluster.Cluster
     ours: bool
-    machine_before: Snapshot | None
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +67,6 @@ def brought_up() -> Iterator[BroughtUp]:
     name, progress = os.environ.get("KUEUE_FLUX_E2E_CLUSTER", "e2e"), Progress()
     mark = paths.state_root() / name / OURS
     ours = kind_cluster.load(name) is None or mark.exists()
-    before = None if engine.answers() else Snapshot.take()
     try:
         cluster = _up(name, progress)
     except CommandFailed:
@@ -79,7 +75,7 @@ def brought_up() -> Iterator[BroughtUp]:
         pytest.skip(f"no kind cluster can be had here: {error}")
     if ours:
         mark.touch()
-    found = BroughtUp(cluster, ours and "KUEUE_FLUX_E2E_KEEP" not in os.environ, before)
+    found = BroughtUp(cluster, ours and "KUEUE_FLUX_E2E_KEEP" not in os.environ)
     yield found
     if found.ours:
         kind_cluster.down(name, progress)

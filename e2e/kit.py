@@ -56,7 +56,11 @@ class Ran:
 
 
 def run(
-    *words: str | Path, stdin: str | None = None, timeout: float = 120, env: Mapping[str, str] | None = None
+    *words: str | Path,
+    stdin: str | None = None,
+    timeout: float = 120,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Ran:
     """Run a program, whatever its exit code.
 
@@ -65,10 +69,13 @@ def run(
         stdin: what it reads.
         timeout: seconds.
         env: variables to add to this process's.
+        cwd: where it runs.
     """
     environment = {**os.environ, **(env or {})}
     try:
-        ended = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment)
+        ended = subprocess.run(
+            words, input=stdin, capture_output=True, text=True, timeout=timeout, env=environment, cwd=cwd
+        )
     except subprocess.TimeoutExpired as slow:
         said = [(text or b"").decode(errors="replace") for text in (slow.stdout, slow.stderr)]
         raise AssertionError(f"{slow.cmd} has not ended after {timeout:g} s\n" + "\n".join(said)) from None

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
+import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from e2e import traces
 from e2e.conftest import BroughtUp
 from e2e.kit import KUEUE_FLUX, Ran, run
-from kueue_flux.devcluster import engine, kind, machine, packages, paths, process
-from kueue_flux.devcluster.machine import Snapshot
+from e2e.traces import Found
+from kueue_flux.devcluster import binaries, kind, packages
+from kueue_flux.devcluster.progress import Progress
 from tests.control_plane.kit import wait_for
 
 OWN = "e2e-down"
 KINDS = ("containers", "networks", "volumes", "processes", "mounts", "links", "rules", "cgroups", "state")
-NEED_ROOT = ("rules",)
 SECONDS = 900
 GONE_SECONDS = 20  # what is ended may take a moment to be gone
+ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,14 @@ class TakenDown:
     Args:
         name: what it was called.
         down: `kueue-flux dev down`.
-        before: what was there of it before that, by kind, one line each.
+        before: what was there of it before that.
         after: what was there of it after that.
-        last: whether it was the last one on an engine that `up` had started.
     """
 
     name: str
     down: Ran
-    before: dict[str, list[str]]
-    after: dict[str, list[str]]
-    last: bool
+    before: Found
+    after: Found
 
 
 @pytest.fixture(scope="module", params=["cut-short", "whole"])
@@ -61,24 +63,23 @@ def taken_down(request: pytest.FixtureRequest, brought_up: BroughtUp) -> Iterato
             name = brought_up.cluster.name
         else:
             assert dev("up", OWN).code == 0
-        names = names_of(name)
-        before = found(name, names)
-        last = engine.ours() is not None and not others(name)
+        names = traces.names_of(name)
+        before = traces.of_cluster(name, names)
         down = dev("down", name)
         end = time.monotonic() + GONE_SECONDS
-        while any((after := found(name, names)).values()) and time.monotonic() < end:
+        while any((after := traces.of_cluster(name, names)).values()) and time.monotonic() < end:
             time.sleep(0.5)
-        yield TakenDown(name, down, before, after, last)
+        yield TakenDown(name, down, before, after)
     finally:
         dev("down", name)
 
 
-@pytest.mark.parametrize("kind_", KINDS)
-def test_nothing_of_it_stays(taken_down: TakenDown, kind_: str):
-    if kind_ in NEED_ROOT and os.geteuid() != 0:
+@pytest.mark.parametrize("what", KINDS)
+def test_nothing_of_it_stays(taken_down: TakenDown, what: str):
+    if what == "rules" and os.geteuid() != 0:
         pytest.skip("only root can look")
-    assert taken_down.before[kind_], "it cannot be seen that they are gone, since they were not seen before"
-    assert taken_down.after[kind_] == []
+    assert taken_down.before[what], "it cannot be seen that they are gone, since they were not seen before"
+    assert taken_down.after[what] == []
 
 
 def test_it_ends_well_and_says_what_it_does(taken_down: TakenDown):
@@ -98,12 +99,40 @@ def test_another_cluster_stays_as_it_is(taken_down: TakenDown, brought_up: Broug
     assert set(states.values()) == {"running"}, states
 
 
-def test_the_engine_goes_with_the_last_cluster_and_all_it_changed(taken_down: TakenDown, brought_up: BroughtUp):
-    if not taken_down.last or brought_up.machine_before is None:
-        pytest.skip("the engine was there before, or is still needed")
-    assert not engine.answers()
-    with_packages = {"folders: /etc/docker"}
-    assert set(machine.leftovers(brought_up.machine_before, Snapshot.take())) <= with_packages
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `engine_alone` tells of an engine in namespaces of its own, which has one cluster.
+
+    The machine's own engine is used by others, or was there before.
+    """
+    namespaces = ("unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child")
+    if packages.find("dockerd") is None or run(*namespaces, "true").code != 0:
+        pytest.skip("needs Docker on this machine, and root that may make namespaces")
+    folder = tmp_path_factory.mktemp("alone")
+    cache = folder / "cache" / "kueue-flux"
+    cache.mkdir(parents=True)
+    programs = binaries.ensure(["kind", "pause"], Progress())
+    (cache / "bin").symlink_to(programs["kind"].parents[1])
+    with tarfile.open(folder / "image.tar", "w") as image:
+        image.add(programs["pause"], "pause")
+    shell = 'unset DOCKER_HOST; mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
+    program = (sys.executable, "-m", "e2e.engine_alone", folder / "image.tar")
+    env = {name: str(folder / name.split("_")[1].lower()) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME")}
+    ran = run(*namespaces, "sh", "-c", shell, "sh", *program, env={**env, "DOCKER_CONFIG": str(folder)}, cwd=ROOT)
+    assert ran.code == 0, ran
+    return dict(json.loads(ran.out))
+
+
+def test_the_engine_goes_with_its_last_cluster_and_all_that_it_changed(alone: dict[str, Any]):
+    assert alone["code"] == 0, alone["said"]
+    assert "stop the Docker engine: done" in alone["said"]
+    assert alone["after"] == alone["before"]
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_nothing_of_the_last_cluster_stays(alone: dict[str, Any], what: str):
+    assert alone["up"][what], "it cannot be seen that they are gone, since they were not seen before"
+    assert alone["down"][what] == []
 
 
 def dev(command: str, name: str) -> Ran:
@@ -122,72 +151,3 @@ def interrupt_up(name: str) -> None:
         finally:
             os.killpg(up.pid, signal.SIGINT)
             up.wait(SECONDS)
-
-
-def others(name: str) -> set[str]:
-    """The containers that run and are not of this cluster."""
-    running = process.output([engine.docker(), "ps", "--format", "{{.Names}}"]).split()
-    return set(running) - set(kind.nodes(name))
-
-
-def names_of(name: str) -> list[str]:
-    """What the things of a cluster are called that nothing else on this machine is: ids, interfaces, ports."""
-    docker, network = engine.docker(), kind.network(name)
-    bridge = kind.bridge(name)
-    names = [bridge, json.loads(process.output([docker, "network", "inspect", network]))[0]["Id"]]
-    names += re.findall(r"veth\w+", "\n".join(_printed("ip", "-o", "link", "show", "master", bridge)))
-    for node in json.loads(process.output([docker, "inspect", *kind.nodes(name)])):
-        names += [node["Id"], Path(node["NetworkSettings"]["SandboxKey"]).name]
-        layers = (node.get("GraphDriver") or {}).get("Data") or {}
-        names += [Path(layers["MergedDir"]).parent.name] if "MergedDir" in layers else []
-        names += [mount["Name"] for mount in node["Mounts"] if mount["Type"] == "volume"]
-        for port in (p for ports in node["NetworkSettings"]["Ports"].values() for p in ports or ()):
-            names += [f"-host-port {port['HostPort']}", f"--dport {port['HostPort']}"]
-    return names
-
-
-def found(name: str, names: list[str]) -> dict[str, list[str]]:
-    """What is on the machine that bears one of these names, by kind, one line each."""
-    pattern = re.compile("|".join(rf"(?<![\w.]){re.escape(each)}(?!\w)" for each in names))
-    lines = {
-        "containers": _docker("ps", "--all"),
-        "networks": _docker("network", "ls"),
-        "volumes": _docker("volume", "ls"),
-        "processes": _processes(),
-        "mounts": Path("/proc/self/mountinfo").read_text().splitlines(),
-        "links": _printed("ip", "-o", "link"),
-        "rules": [*_printed("iptables-save"), *_printed("ip6tables-save")],
-        "cgroups": [folder for folder, _, _ in os.walk("/sys/fs/cgroup")],
-    }
-    state = paths.state_root() / name
-    return {kind_: [line for line in all_ if pattern.search(line)] for kind_, all_ in lines.items()} | {
-        "state": [str(path) for path in (state, *state.glob("*")) if path.exists()]
-    }
-
-
-def _docker(*words: str) -> list[str]:
-    """A listing of the engine, with ids and names; empty where none answers any more."""
-    if not engine.answers():
-        return []
-    extra = ["--no-trunc"] if words[0] != "volume" else []
-    return process.output([engine.docker(), *words, *extra]).splitlines()
-
-
-def _printed(program: str, *words: str) -> list[str]:
-    path = packages.find(program)
-    if path is None or (program.endswith("-save") and os.geteuid() != 0):
-        return []
-    return process.output([path, *words]).splitlines()
-
-
-def _processes() -> list[str]:
-    """Each process with its command line and its cgroups, which name the container that it is in."""
-    lines = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_text(errors="replace").replace("\0", " ")
-            cgroups = {line.split(":", 2)[2] for line in (folder / "cgroup").read_text().splitlines()}
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended
-        lines.append(" ".join([folder.name, command, *sorted(cgroups)]))
-    return lines

@@ -22,14 +22,12 @@ class TestKilledTwentyTimes:
     @classmethod
     def runs(cls, make_namespace: Callable[..., Namespace]) -> Namespace:
         """Ten runs, at least two kills in the life of each. The quota is that of two, so the others wait for theirs."""
-        namespace, seed = make_namespace(pods=4), random.randrange(10**6)
-        print(f"random moments of seed {seed}")
-        moments, held = random.Random(seed), []
+        namespace, held = make_namespace(pods=4), []
         for number in range(RUNS):
             held.append(f"run-{number}")
             namespace.create(manifest(held[-1], spec_of_a_run(namespace.cluster)))
             for _ in range(KILLS_A_RUN):
-                kill_leader(namespace.cluster, moments.uniform(0, WITHIN_SECONDS))
+                kill_leader(namespace.cluster, random.uniform(0, WITHIN_SECONDS))
             held = release(namespace, held)
         for name in held:
             namespace.wait_for(f"{name} to run", lambda n=name: not release(namespace, [n]), timeout=90)
