@@ -15,7 +15,7 @@ from kueue_flux.api.base import INT32_MAX
 from kueue_flux.api.generated import generate
 from kueue_flux.api.minicluster import API_VERSION, MiniCluster
 from kueue_flux.api.schema import Schema, structural
-from kueue_flux.api.unsupported import MISSING_COMMAND, NO_EFFECT, REFUSALS, Refusal
+from kueue_flux.api.unsupported import NO_EFFECT, REFUSALS, Refusal
 
 FILE = Path(__file__).parents[2] / "docs" / "minicluster.md"
 
@@ -37,7 +37,7 @@ everywhere in Kueue: `kueue.x-k8s.io/queue-name`, `kueue.x-k8s.io/priority-class
 first, and short enough that the longest of them has at most 63 characters.
 """
 
-_SPECIAL = {"spec.containers[].command": f"acted on; empty is refused: {MISSING_COMMAND}"}
+_SPECIAL = {"spec.containers[].command": "acted on; empty runs the [RESTful API](restful.md)"}
 _OPAQUE = ("resources", "securityContext")  # Kubernetes' own types; its documentation describes them
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false"}
 _UNSET = {"string": "empty", "boolean": "false", "object": "empty", "array": "empty"}

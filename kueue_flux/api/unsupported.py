@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kueue_flux.api.mode import Mode
 from kueue_flux.api.paths import Found, find
 from kueue_flux.api.problems import Problem
 
@@ -91,17 +90,3 @@ NO_EFFECT: dict[str, str] = {
     "spec.flux.disableSocket": "the broker's socket has a path of its own in any case, /run/flux/local",
 }
 """Fields that are accepted whatever they say, since nothing that their user may want depends on them here; and why."""
-
-MISSING_COMMAND = "a MiniCluster without a command (RESTful API) is not supported yet"
-
-
-def missing_command(mc: MiniCluster) -> Iterator[Problem]:
-    """Yield a problem if nothing says what to run: the one default that this version refuses."""
-    if mc.mode is Mode.RESTFUL:
-        index = mc.spec.containers.index(mc.flux_container)
-        yield Problem(
-            f"spec.containers[{index}].command",
-            MISSING_COMMAND,
-            "set it, or interactive: true",
-            "UnsupportedField",
-        )

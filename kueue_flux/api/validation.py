@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kueue_flux.api.checks import CHECKS
 from kueue_flux.api.problems import Problem
 from kueue_flux.api.rules import RULES
-from kueue_flux.api.unsupported import REFUSALS, missing_command
+from kueue_flux.api.unsupported import REFUSALS
 
 if TYPE_CHECKING:
     from kueue_flux.api.minicluster import MiniCluster
@@ -18,7 +18,7 @@ def problems_of(mc: MiniCluster) -> list[Problem]:
     invalid = [problem for rule in RULES for problem in rule.problems(mc)]
     unsupported = [problem for refusal in REFUSALS for problem in refusal.problems(mc)]
     checked = [problem for check in CHECKS for problem in check(mc)]
-    return _outermost([*invalid, *checked, *unsupported, *missing_command(mc)])
+    return _outermost([*invalid, *checked, *unsupported])
 
 
 def _outermost(problems: list[Problem]) -> list[Problem]:

@@ -80,6 +80,15 @@ def batch_arguments(*, prefix: Sequence[str] = (), options: Sequence[str] = ()) 
     return Arguments((*before, *options), len(before))
 
 
+def restful_arguments(options: Sequence[str] = ()) -> Arguments:
+    """Arguments for the RESTful API server.
+
+    Args:
+        options: Job shell options of every job, `-o NAME=VALUE`.
+    """
+    return Arguments(("flux", "python", f"{layout.CONFIG_DIR}/{layout.RESTFUL_DIRECTORY}", *options))
+
+
 def script_command() -> tuple[str, ...]:
     """The words of a command that runs commands.script."""
     return (*_INTERPRETED, f"{layout.CONFIG_DIR}/{layout.COMMAND_SCRIPT_FILE}")

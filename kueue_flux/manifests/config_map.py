@@ -10,6 +10,7 @@ from kueue_flux.flux.broker import BrokerConfig, broker_toml
 from kueue_flux.flux.resource_set import resource_set
 from kueue_flux.flux.script import scripts
 from kueue_flux.kueue.workload import Admission
+from kueue_flux.manifests import restful
 from kueue_flux.manifests.common import ADMISSION, config_map_name, metadata
 from kueue_flux.manifests.mode import user_files
 
@@ -46,6 +47,7 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
             layout.TASKS_FILE: str(admitted_tasks(mc, len(hosts))),
             **scripts(),
             **user_files(mc),
+            **restful.server_files(mc),
         },
     }
 

@@ -5,7 +5,8 @@ import re
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.mode import Mode
 from kueue_flux.flux import layout
-from kueue_flux.flux.script import Arguments, batch_arguments, run_arguments, script_command
+from kueue_flux.flux.script import Arguments, batch_arguments, restful_arguments, run_arguments, script_command
+from kueue_flux.manifests import restful
 
 # flux-sched, etc/rc1.d/01-sched-fluxion
 _WITHOUT_FLUXION = ("FLUXION_RESOURCE_RC_NOOP", "FLUXION_QMANAGER_RC_NOOP")
@@ -30,6 +31,8 @@ def arguments(mc: MiniCluster) -> Arguments:
             return Arguments((*prefix, *command))
         case Mode.BATCH:
             return batch_arguments(prefix=prefix, options=mc.option_flags)
+        case Mode.RESTFUL:
+            return restful_arguments(mc.option_flags)
         case _:
             return Arguments()
 
@@ -59,7 +62,7 @@ def settings(mc: MiniCluster) -> dict[str, str]:
         # Fluxion's scripts, where a Flux before 0.77 runs them; a later one reads broker.toml
         **dict.fromkeys(_WITHOUT_FLUXION, "1" if flux.scheduler.simple else ""),
     }
-    return {name: value for name, value in values.items() if value}
+    return {**{name: value for name, value in values.items() if value}, **restful.settings(mc)}
 
 
 def user_files(mc: MiniCluster) -> dict[str, str]:

@@ -8,6 +8,7 @@ from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.flux import FluxContainer
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.flux import layout
+from kueue_flux.manifests import restful
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
 from kueue_flux.manifests.container import container, literal
 from kueue_flux.manifests.mode import arguments, settings, user_files
@@ -67,10 +68,11 @@ def _flux_container(mc: MiniCluster, flux_view: View) -> dict[str, Any]:
         "command": ["/bin/sh", layout.START_SCRIPT],
         "args": [literal(word) for word in arguments(mc).words],
         "volumeMounts": [
-            {"name": "flux-config", "mountPath": layout.CONFIG_DIR, "readOnly": True},
-            {"name": "flux-curve", "mountPath": layout.CURVE_DIR, "readOnly": True},
+            _read_only("flux-config", layout.CONFIG_DIR),
+            _read_only("flux-curve", layout.CURVE_DIR),
             {"name": "flux-run", "mountPath": layout.RUN_DIR},
-            *([{"name": "flux-munge", "mountPath": layout.MUNGE_DIR, "readOnly": True}] if _munge_key(mc) else []),
+            *([_read_only("flux-munge", layout.MUNGE_DIR)] if _munge_key(mc) else []),
+            *([_read_only("flux-token", layout.RESTFUL_AUTH_DIR)] if restful.is_wanted(mc) else []),
             *flux_view.mounts,
             *built.get("volumeMounts", []),
         ],
@@ -85,13 +87,18 @@ def _flux_container(mc: MiniCluster, flux_view: View) -> dict[str, Any]:
     }
 
 
+def _read_only(volume: str, path: str) -> dict[str, Any]:
+    return {"name": volume, "mountPath": path, "readOnly": True}
+
+
 def _settings(mc: MiniCluster, flux_view: View) -> dict[str, str]:
     return {**mc.spec.flux.environment, **settings(mc), **flux_view.env}
 
 
 def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
     # Each file is named, so that a kubelet does not mount somebody else's object of the name: it waits for ours.
-    config = {"name": config_map_name(mc.name), "items": _items([*layout.CONFIG_FILES, *user_files(mc)])}
+    items = [*_items([*layout.CONFIG_FILES, *user_files(mc)]), *restful.server_items(mc)]
+    config = {"name": config_map_name(mc.name), "items": items}
     secret = mc.spec.flux.curve_cert_secret or certificate_name(mc.name)
     curve = {"secretName": secret, "items": _items([layout.CURVE_FILE]), "defaultMode": SECRET_MODE}
     return [
@@ -100,6 +107,7 @@ def _volumes(mc: MiniCluster) -> list[dict[str, Any]]:
         # In memory: the start script copies the certificate here, with the mode that the broker insists on.
         {"name": "flux-run", "emptyDir": {"medium": "Memory"}},
         *_munge_key(mc),
+        *([restful.token_volume(mc)] if restful.is_wanted(mc) else []),
     ]
 
 

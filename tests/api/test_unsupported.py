@@ -167,11 +167,6 @@ def test_what_changes_nothing_is_accepted(obj: Object) -> None:
     assert problems(obj) == {}
 
 
-@pytest.mark.parametrize("command", ["", "  \n"])
-def test_a_minicluster_without_command_is_refused_for_now(command: str) -> None:
-    assert problems(with_container(command=command)) == {"spec.containers[0].command": "UnsupportedField"}
-
-
 @pytest.mark.parametrize(
     ("obj", "field", "way_out"),
     [

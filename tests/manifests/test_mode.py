@@ -27,11 +27,12 @@ def commands(**fields: str) -> dict[str, Any]:
         (minicluster().spec(interactive=True), Mode.INTERACTIVE),
         (minicluster().spec(interactive=True).container(command=""), Mode.INTERACTIVE),
         (minicluster().spec(interactive=True).container(batch=True), Mode.INTERACTIVE),
+        (minicluster().container(command=""), Mode.RESTFUL),
     ],
 )
 def test_the_mode(mc: MiniClusterBuilder, mode: Mode) -> None:
     built = mc.build()
-    assert (built.mode, built.mode.is_persistent) == (mode, mode is Mode.INTERACTIVE)
+    assert (built.mode, built.mode.is_persistent) == (mode, mode in (Mode.INTERACTIVE, Mode.RESTFUL))
     assert settings(built)["KUEUE_FLUX_MODE"] == mode
 
 
