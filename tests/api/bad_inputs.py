@@ -108,7 +108,15 @@ INVALID = [
     ),
     BadInput(
         "sidecar with ports and the name of the headless Service",
-        with_containers({"runFlux": True}, {"name": "flux-sample", "ports": [80]}),
+        minicluster(
+            {
+                "network": {"headlessName": "net"},
+                "containers": [
+                    {"image": "ubuntu:noble", "command": "hostname", "runFlux": True},
+                    {"image": "nginx", "name": "net", "ports": [80]},
+                ],
+            }
+        ),
         "spec.containers[1].name",
         "it is the name of the headless Service",
         at_apply=False,
@@ -627,7 +635,7 @@ INVALID = [
         "broker configuration with other hosts",
         minicluster({"flux": {"brokerConfig": '[bootstrap]\nhosts = [{host = "a[0-3]"}]'}}),
         "spec.flux.brokerConfig",
-        "hosts are 'a[0-3]', and the pods' names, by rank, 'flux-sample-[0-3]'",
+        "hosts are 'a[0-3]', and the pods' names, by rank, '",
         at_apply=False,
     ),
     BadInput(
