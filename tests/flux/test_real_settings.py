@@ -180,7 +180,10 @@ def test_sched_simple_is_there_where_it_is_asked_for(boot, simple):
 
 def test_a_worker_whose_broker_fails_may_count_as_completed(boot, tmp_path):
     go = tmp_path / "go"
-    command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; flux run -N2 -n2 flux getattr rank"
+    # a lead notices that a broker was killed when it has something to tell it
+    noticed = 'flux exec -r 1 true; until [ "$(flux resource list -s free -no {nnodes})" = 2 ]; do sleep 0.1; done'
+    job = "flux run -N2 -n2 flux getattr rank"
+    command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; {noticed}; {job}"
     env = {layout.ENV_COMPLETE_WORKERS: "1"}
     with boot("--", "sh", "-c", command, mode=Mode.LAUNCHER, size=3, env=env) as instance:
         instance.until(lambda: "begun" in instance.stdout())

@@ -45,7 +45,7 @@ def finished(stand_in):
 
 def test_every_setting_is_documented_and_every_default_is_the_layout_s():
     declared = {value for name, value in vars(layout).items() if name.startswith("ENV_")}
-    internal = {"KUEUE_FLUX_STAGE", "KUEUE_FLUX_READY", "KUEUE_FLUX_ENDED"}
+    internal = {f"KUEUE_FLUX_{name}" for name in ("STAGE", "READY", "ENDED", "SAVED", "KEPT")}
     internal |= {f"KUEUE_FLUX_{name}" for name in ("HOOKS", "HOOK", "NEXT", "FILE", "CODE")}
     assert set(re.findall(r"\bKUEUE_FLUX_\w+|\bJOB_COMPLETION_INDEX\b", TEXT)) - internal == declared
     defaults = dict(re.findall(r"\$\{(KUEUE_FLUX_\w+):-([^}]+)\}", TEXT))
