@@ -18,9 +18,9 @@ demo: $(VENV)/ready ## Bring up a real cluster and run the main job on it
 	$(BIN)/python -m examples.demo --name $(CLUSTER)
 
 .PHONY: test
-test: $(VENV)/ready ## All tests: pure, on a real control plane, and on a real cluster
+test: $(VENV)/ready ## The tests: pure, on a real control plane, and on a real cluster
 	$(BIN)/pytest $(ONCE_MORE) tests --ignore tests/control_plane
-	$(BIN)/pytest $(ONCE_MORE) tests/control_plane e2e
+	$(BIN)/pytest $(ONCE_MORE) -m "not extended" tests/control_plane e2e
 
 .PHONY: test-unit
 test-unit: $(VENV)/ready ## The tests that need no cluster (seconds)
@@ -32,7 +32,11 @@ test-control-plane: $(VENV)/ready ## The tests on kube-apiserver, Kueue and kwok
 
 .PHONY: test-e2e
 test-e2e: $(VENV)/ready ## The tests on kind, with real containers and real Flux
-	$(BIN)/pytest $(ONCE_MORE) e2e
+	$(BIN)/pytest $(ONCE_MORE) -m "not extended" e2e
+
+.PHONY: test-e2e-extended
+test-e2e-extended: $(VENV)/ready ## Each mode, container, volume and service on kind; takes half an hour more
+	$(BIN)/pytest $(ONCE_MORE) -m extended e2e
 
 .PHONY: lint
 lint: $(VENV)/ready ## Format, types, and who may import whom

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.kit import Namespace, as_yaml
 
-pytestmark = pytest.mark.real_flux
+pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
 
 def test_the_lines_of_a_batch_run_and_print_in_their_order(namespace: Namespace):

@@ -14,7 +14,7 @@ from tests.control_plane.kit import QUEUE, QUEUE_LABEL
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TITLE = "<title>Directory listing for /</title>"
 
-pytestmark = pytest.mark.real_flux
+pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
 
 def example(namespace: Namespace, folder: str, web: str) -> dict[str, Any]:

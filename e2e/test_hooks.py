@@ -8,7 +8,7 @@ import pytest
 
 from e2e.kit import Namespace
 
-pytestmark = pytest.mark.real_flux
+pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
 
 def test_hooks_and_a_script(namespace: Namespace):

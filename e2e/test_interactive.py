@@ -15,7 +15,7 @@ import pytest
 from e2e.kit import EXAMPLES, UNTIL_TOLD, Namespace, as_yaml, example, rows
 from tests.control_plane.kit import is_true
 
-pytestmark = pytest.mark.real_flux
+pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
 PATIENCE = 90.0
 

@@ -16,7 +16,7 @@ import pytest
 
 from e2e.kit import Namespace, as_yaml, example
 
-pytestmark = pytest.mark.real_flux
+pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
 NAME = "restful"
 

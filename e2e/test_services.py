@@ -12,6 +12,8 @@ from tests.control_plane.kit import condition, is_true
 UNTIL_TOLD_LINE = f"sh -c '{UNTIL_TOLD[2]}'"
 GET = 'python3 -c "from urllib.request import urlopen; print(urlopen({url!r}, timeout=9).read().decode().strip())"'
 
+pytestmark = pytest.mark.extended
+
 
 def web(image: str, **fields: Any) -> dict[str, Any]:
     """A web server that says its host name."""

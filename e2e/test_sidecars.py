@@ -10,6 +10,8 @@ from e2e.kit import UNTIL_TOLD, Namespace, as_yaml, manifest
 
 UNTIL_TOLD_LINE = f"sh -c '{UNTIL_TOLD[2]}'"
 
+pytestmark = pytest.mark.extended
+
 
 def spec_of(namespace: Namespace, command: str, *sidecars: dict[str, Any], size: int = 1) -> dict[str, Any]:
     """A MiniCluster's specification, with Flux in the image of each container that names none."""

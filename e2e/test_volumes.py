@@ -11,6 +11,8 @@ from e2e.kit import Cluster, Namespace, Ran, as_yaml, manifest
 
 DIRECTORY = "/tmp/kueue-flux-e2e"  # on the nodes
 
+pytestmark = pytest.mark.extended
+
 
 def spec_of(namespace: Namespace, command: str, volumes: dict[str, Any], *, size: int = 1) -> dict[str, Any]:
     """A MiniCluster's specification, with Flux in its image."""

@@ -178,22 +178,6 @@ def test_sched_simple_is_there_where_it_is_asked_for(boot, simple):
 # -- workers
 
 
-def test_a_worker_whose_broker_fails_may_count_as_completed(boot, tmp_path):
-    go = tmp_path / "go"
-    # a lead notices that a broker was killed when it has something to tell it
-    noticed = 'flux exec -r 1 true; until [ "$(flux resource list -s free -no {nnodes})" = 2 ]; do sleep 0.1; done'
-    job = "flux run -N2 -n2 flux getattr rank"
-    command = f"echo begun; while [ ! -e {go} ]; do sleep 0.1; done; {noticed}; {job}"
-    env = {layout.ENV_COMPLETE_WORKERS: "1"}
-    with boot("--", "sh", "-c", command, mode=Mode.LAUNCHER, size=3, env=env) as instance:
-        instance.until(lambda: "begun" in instance.stdout())
-        instance.kill_broker(1)
-        assert instance.processes[1].wait(60) == 0
-        go.touch()
-        assert ended(instance) == [0, 0, 0]
-        assert sorted(instance.stdout().split()) == ["0", "2", "begun"]
-
-
 def test_a_worker_that_is_told_to_stop_has_not_completed(boot):
     """It is as when Kueue evicts, and the worker is to come again."""
     with boot(
