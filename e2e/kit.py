@@ -387,6 +387,20 @@ class Namespace(kit.Namespace):
         """What a pod has printed."""
         return self.api.text("GET", self.api.path_of(pod, "log"))
 
+    def wait_event(self, name: str, reason: str, note: str) -> None:
+        """Wait until an event tells this of a MiniCluster: events are written after the status.
+
+        Args:
+            name: of the MiniCluster.
+            reason: of the event.
+            note: words that are in what it says.
+        """
+
+        def told() -> bool:
+            return any(found == reason and note in text for found, text in self.events(name))
+
+        self.wait_for(f"the event {reason} of {name}", told)
+
     def of(self, name: str, kind: str) -> list[str]:
         """The names of what belongs to a MiniCluster, of one kind."""
         return [item["metadata"]["name"] for item in self.all(kind, f"{MINICLUSTER}={name}")]

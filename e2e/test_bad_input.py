@@ -65,4 +65,4 @@ def test_what_is_not_acted_on_is_refused_by_name(refused: Namespace, number: int
     said = refused.wait_condition(f"unsupported-{number}", "Accepted", "False", "UnsupportedField")
     assert f"{field}: " in said
     found = condition(refused.minicluster(f"unsupported-{number}"), "Accepted")
-    assert ("UnsupportedField", found["message"]) in refused.events(f"unsupported-{number}")
+    refused.wait_event(f"unsupported-{number}", "UnsupportedField", found["message"])

@@ -52,7 +52,7 @@ class TestFailure:
     def test_the_condition_says_how(self, ends, name: str):
         namespace, _ = ends
         assert ENDS[name][2] in namespace.message(name, "Finished")
-        assert ("Failed", namespace.message(name, "Finished")) in namespace.events(name)
+        namespace.wait_event(name, "Failed", namespace.message(name, "Finished"))
 
     def test_it_ran_once(self, ends, name: str):
         namespace, _ = ends
@@ -65,9 +65,7 @@ def test_an_image_that_cannot_be_pulled_is_named(namespace: Namespace):
     namespace.start("unpullable", "hostname", image=image)
     said = namespace.wait_condition("unpullable", "Ready", "False", "ImagePullFailed")
     assert image in said
-    namespace.wait_for(
-        "an event", lambda: any(r == "ImagePullFailed" and image in note for r, note in namespace.events("unpullable"))
-    )
+    namespace.wait_event("unpullable", "ImagePullFailed", image)
     assert "ImagePullFailed" in namespace.kueue_flux("status", "unpullable").out
 
 

@@ -41,7 +41,7 @@ def test_another_operator_at_work_is_told(contested: Namespace):
     said = contested.wait_condition("contested", "Accepted", "False", "ConflictingController")
     assert "another operator is at work on MiniClusters in this cluster" in said
     assert "manager writes its status" in said
-    assert ("ConflictingController", said) in contested.events("contested")
+    contested.wait_event("contested", "ConflictingController", said)
 
 
 def test_beside_another_operator_the_controller_is_not_ready(contested: Namespace):

@@ -82,7 +82,7 @@ def test_somebody_elses_objects_of_its_name_are_left_alone(namespace: Namespace)
         namespace.start(name, "hostname")
         said = namespace.wait_condition(name, "Accepted", "False", "NameTaken")
         assert f"{kind} {name} is there and is not ours" in said
-        assert ("NameTaken", said) in namespace.events(name)
+        namespace.wait_event(name, "NameTaken", said)
         assert not namespace.pods(name)
         after = namespace.get(kind, name)
         assert (after["metadata"]["uid"], after["spec"]) == (before[kind]["metadata"]["uid"], before[kind]["spec"])

@@ -105,7 +105,7 @@ def test_a_service_that_never_takes_connections_is_told(namespace: Namespace, im
     submit(namespace, "waits", spec_of(namespace, "hostname", deaf))
     said = namespace.wait_condition("waits", "Ready", "False", "ServicesNotReady", timeout=90)
     assert "container web has taken no connections on port 8000 in 30 s" in said
-    assert any(reason == "ServicesNotReady" for reason, _ in namespace.events("waits"))
+    namespace.wait_event("waits", "ServicesNotReady", "has taken no connections on port 8000")
     assert "container web has taken no connections" in namespace.kueue_flux("status", "waits").out
     assert namespace.condition("waits", "Injected") == ("False", "WaitingForServices")
 

@@ -114,7 +114,7 @@ def test_what_is_missing_is_named_and_once_made_it_runs(
     assert namespace.kueue_flux("submit", "-", stdin=as_yaml(manifest("lacking", spec))).code == 0
     said = namespace.wait_condition("lacking", "Ready", "False", "VolumeMissing")
     assert said == f"{name} does not exist in namespace {namespace.name}: create it, and the pods start"
-    assert ("VolumeMissing", said) in namespace.events("lacking")
+    namespace.wait_event("lacking", "VolumeMissing", said)
     assert said in namespace.kueue_flux("status", "lacking").out
     key = "stringData" if created["kind"] == "Secret" else "data"
     namespace.create({**created, "metadata": {"name": next(iter(source.values()))}, key: {"file": "x"}})
