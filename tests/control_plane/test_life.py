@@ -12,6 +12,7 @@ import pytest
 from kueue_flux.devcluster import kwok
 from kueue_flux.devcluster.control_plane import Cluster
 from kueue_flux.devcluster.kubernetes_api import ApiError, KubernetesApi, Manifest
+from kueue_flux.flux import layout
 from tests.control_plane import adapter as adapter_process
 from tests.control_plane import kit
 from tests.control_plane.adapter import Adapter
@@ -80,7 +81,7 @@ def test_at_admission_the_files_for_all_its_brokers_are_written(namespace: Names
     bootstrap = broker(namespace)["bootstrap"]
     assert bootstrap["default_connect"] == f"tcp://%h.mc.{namespace.name}.svc.cluster.local:%p"
     files = config_map(namespace)["data"]
-    assert set(files) == {"broker.toml", "R.json", "start.sh", "size", "tasks"}
+    assert set(files) == set(layout.CONFIG_FILES)
     assert (files["size"], files["tasks"]) == ("4", "1")
     assert json.loads(files["R.json"])["execution"]["R_lite"] == [{"rank": "0-3", "children": {"core": "0"}}]
     assert set(secret(namespace)["data"]) == {"curve.cert"}
