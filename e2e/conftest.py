@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ ORDER = {"test_faults.py": 1, "test_kills.py": 1, "test_down.py": 2}
 OTHERS_SECONDS = 600  # how long another `kueue-flux dev up` may take
 
 failed = pytest.StashKey[bool]()
+
+
+def pytest_configure() -> None:
+    # a run that is cancelled puts back what it has disturbed, and takes its cluster down, as after a Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
