@@ -44,7 +44,7 @@ class TakenDown:
         down: `kueue-flux dev down`.
         before: what was there of it before that.
         after: what was there of it after that.
-        others: the state of the nodes of this run's cluster, before and after that.
+        others: the state of the nodes of this run's cluster where that is another, before and after that.
     """
 
     name: str
@@ -67,12 +67,12 @@ def taken_down(request: pytest.FixtureRequest, brought_up: BroughtUp) -> Iterato
             assert dev("up", OWN).code == 0
         names = traces.names_of(name)
         before = traces.of_cluster(name, names)
-        others = kind.nodes(brought_up.cluster.name)
+        others = other_nodes(name, brought_up)
         down = dev("down", name)
         end = time.monotonic() + GONE_SECONDS
         while any((after := traces.of_cluster(name, names)).values()) and time.monotonic() < end:
             time.sleep(0.5)
-        yield TakenDown(name, down, before, after, (others, kind.nodes(brought_up.cluster.name)))
+        yield TakenDown(name, down, before, after, (others, other_nodes(name, brought_up)))
     finally:
         dev("down", name)
 
@@ -137,6 +137,12 @@ def test_the_engine_goes_with_its_last_cluster_and_all_that_it_changed(alone: di
 def test_nothing_of_the_last_cluster_stays(alone: dict[str, Any], what: str):
     assert alone["up"][what], "it cannot be seen that they are gone, since they were not seen before"
     assert alone["down"][what] == []
+
+
+def other_nodes(name: str, brought_up: BroughtUp) -> dict[str, str]:
+    """The nodes of this run's cluster and their state; none where it is what goes, maybe with the engine."""
+    other = brought_up.cluster.name
+    return {} if other == name else kind.nodes(other)
 
 
 def dev(command: str, name: str) -> Ran:
