@@ -151,6 +151,8 @@ def unreachable_api_server(cluster: Cluster) -> Iterator[None]:
     rule = ("INPUT", "-p", "tcp", "--dport", "6443", "-j", "REJECT", "--reject-with", "tcp-reset")
     cluster.on_node(node, "iptables", "-w", "-I", *rule)
     try:
+        # the rule is met only by who sends something, and a watch without news does not
+        cluster.on_node(node, "ss", "--kill", "--tcp", "--numeric", "sport", "=", ":6443")
         yield
     finally:
         cluster.on_node(node, "iptables", "-w", "-D", *rule)
