@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, ObjectName, ServiceName
+from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, Line, ObjectName, ServiceName
 from kueue_flux.api.core import PodSecurityContext, ResourceList
 
 ARCHIVE_ENDING = r"\.(tar|tgz|tar\.gz|tar\.bz2|tar\.xz)$"
@@ -17,9 +17,9 @@ ARCHIVE_ENDING = r"\.(tar|tgz|tar\.gz|tar\.bz2|tar\.xz)$"
 class Toleration(ApiModel):
     """A taint of nodes that the pods tolerate."""
 
-    key: str = Field(default="", description="The taint's key; empty, with operator Exists, tolerates all.")
+    key: Line = Field(default="", description="The taint's key; empty, with operator Exists, tolerates all.")
     operator: Literal["", "Exists", "Equal"] = Field(default="", description="How key and value are compared.")
-    value: str = Field(default="", description="The taint's value, for operator Equal.")
+    value: Line = Field(default="", description="The taint's value, for operator Equal.")
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
         default="", description="The taint's effect; empty tolerates each of them."
     )
@@ -41,7 +41,7 @@ class PodSpec(ApiModel):
     automount_service_account_token: bool = Field(
         default=False, description="Give the containers the ServiceAccount's token."
     )
-    scheduler_name: str = Field(default="", description="The scheduler that places the pods.")
+    scheduler_name: ObjectName = Field(default="", description="The scheduler that places the pods.")
     runtime_class_name: ObjectName = Field(default="", description="The RuntimeClass of the pods.")
     security_context: PodSecurityContext = Field(
         default_factory=lambda: PodSecurityContext(), description="Security settings of the pods."
