@@ -83,7 +83,13 @@ class Network(ApiModel):
             "Operator's fields."
         ),
     )
-    disable_affinity: bool = Field(default=False, description="Allow several pods of the MiniCluster on one node.")
+    disable_affinity: bool = Field(
+        default=False,
+        description=(
+            "Leave the pods' places to the scheduler. Else each pod prefers, without insisting, a node that has none "
+            "of the MiniCluster's pods, in the zone of the others."
+        ),
+    )
 
 
 class LoggingSpec(ApiModel):
