@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kueue_flux.api import broker_config, certificate, command, labels, quantity
 from kueue_flux.api.base import LABEL_1035
+from kueue_flux.api.flux import BROKER_PORT
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.problems import Problem, shown
 from kueue_flux.api.rules import full_name
@@ -228,6 +229,17 @@ def _sidecars_ports_have_names(mc: MiniCluster) -> Iterator[Problem]:
         yield Problem(f"spec.containers[{index}].name", what, "rename the container")
 
 
+def _brokers_have_their_port(mc: MiniCluster) -> Iterator[Problem]:
+    """On the node's network the containers of a pod share its ports with the broker, as the node counts them."""
+    for index, container in enumerate(mc.spec.containers):
+        if mc.spec.network.host_network and BROKER_PORT in container.ports:
+            yield Problem(
+                f"spec.containers[{index}].ports[{container.ports.index(BROKER_PORT)}]",
+                f"{BROKER_PORT} is the broker's port, and on the node's network there is one of each",
+                "choose another port, or leave it out",
+            )
+
+
 def _volumes_agree(mc: MiniCluster) -> Iterator[Problem]:
     """The same name in two containers of a pod is the same volume."""
     for at, containers in _pods(mc):
@@ -365,6 +377,7 @@ CHECKS: dict[Check, str] = {
     _nothing_around_what_is_not_wrapped: "spec.containers",
     _services_run_their_command_as_it_is: "spec.services",
     _sidecars_ports_have_names: "spec.containers",
+    _brokers_have_their_port: "spec.containers",
     _volumes_agree: "spec.containers",
     _mounts_differ: "spec.containers",
     _labels_are_well_formed: "spec.jobLabels",

@@ -22,6 +22,9 @@ from kueue_flux.api.base import (
 )
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
 
+BROKER_PORT = 8050
+"""On which every broker listens (flux-config-bootstrap(5)), where no brokerConfig says otherwise."""
+
 
 class FluxContainer(ApiModel):
     """The image that Flux is taken from, or the word that the application's own image has it."""
@@ -77,7 +80,7 @@ class FluxBroker(ApiModel):
     address: Line = Field(default="", description="Its host name or IP address.")
     name: Line = Field(default="", description="Its MiniCluster's name, from which host names are made.")
     size: OptionalSize = Field(default=None, description="Its number of brokers.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8050, description="Its port.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=BROKER_PORT, description="Its port.")
 
 
 class BurstedCluster(ApiModel):

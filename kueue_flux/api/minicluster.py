@@ -321,7 +321,7 @@ class MiniCluster(ApiModel):
         return f"{self.headless_name}.{self.namespace or 'default'}.svc.{cluster_domain}"
 
     def hosts(self, indexes: Iterable[int], cluster_domain: str = "cluster.local") -> list[str]:
-        """The names of the pods' hosts, as `hostname` prints them there.
+        """The names by which Flux knows the pods' hosts: as `hostname` prints them, unless that is the node's name.
 
         Args:
             indexes: Those of the pods.

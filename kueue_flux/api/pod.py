@@ -83,6 +83,14 @@ class Network(ApiModel):
             "Operator's fields."
         ),
     )
+    host_network: bool = Field(
+        default=False,
+        description=(
+            "The pods use their nodes' network, and each has a node of its own among the MiniClusters that do. "
+            "`hostname` prints the node's name; Flux knows the brokers by the pods' names all the same. No "
+            "NetworkPolicy protects these pods. An addition to the Flux Operator's fields."
+        ),
+    )
     disable_affinity: bool = Field(
         default=False,
         description=(

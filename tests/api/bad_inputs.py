@@ -659,6 +659,33 @@ INVALID = [
         "affinity to nothing", minicluster({"pod": {"nodeAffinity": {"a": []}}}), "spec.pod.nodeAffinity.a", "no values"
     ),
     BadInput(
+        "the node's network and full host names",
+        minicluster({"network": {"hostNetwork": True, "setHostnameAsFQDN": True}}),
+        "spec.network.setHostnameAsFQDN",
+        "the host name is the node's",
+    ),
+    BadInput(
+        "the node's network and the node's DNS",
+        minicluster({"network": {"hostNetwork": True}, "pod": {"dnsPolicy": "Default"}}),
+        "spec.pod.dnsPolicy",
+        "brokers find one another by ClusterFirstWithHostNet",
+    ),
+    BadInput(
+        "the node's network and services",
+        minicluster({"network": {"hostNetwork": True}, "services": [{"name": "a", "image": "b"}]}),
+        "spec.network.hostNetwork",
+        "a NetworkPolicy lets the MiniCluster's pods reach its services",
+    ),
+    BadInput(
+        "the broker's port on the node's network",
+        minicluster(
+            {"network": {"hostNetwork": True}, "containers": [{"image": "a", "command": "b", "ports": [8050]}]}
+        ),
+        "spec.containers[0].ports[0]",
+        "8050 is the broker's port",
+        at_apply=False,
+    ),
+    BadInput(
         "processes of the pod and of the node",
         minicluster({"shareProcessNamespace": True, "pod": {"hostPID": True}}),
         "spec.pod.hostPID",

@@ -549,3 +549,13 @@ def test_zeromq(finished):
     told = finished("--", "true", env={layout.ENV_ZEROMQ: "1"}).directory.joinpath("broker-0").read_text()
     assert "-Stbon.zmqdebug=1\n" in told
     assert "-Slog-stderr-level=7\n" in told
+
+
+def test_on_the_node_s_network_a_broker_has_its_pod_s_name(finished, shell, tmp_path):
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >"$0.$JOB_COMPLETION_INDEX"; exec "$@"\n')
+    wrapper.chmod(0o755)
+    env = {layout.ENV_HOSTNAME: "", layout.ENV_HOST_PREFIX: "other-", layout.ENV_WRAP: str(wrapper)}
+    finished("--", "true", size=2, shell=shell, env=env)
+    for rank in (0, 1):
+        assert f"-Shostname=other-{rank}" in Path(f"{wrapper}.{rank}").read_text().splitlines()
