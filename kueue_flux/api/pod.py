@@ -47,7 +47,11 @@ class PodSpec(ApiModel):
         default_factory=lambda: PodSecurityContext(), description="Security settings of the pods."
     )
     dns_policy: Literal["", "ClusterFirst", "ClusterFirstWithHostNet", "Default"] = Field(
-        default="", description="Where the pods look up names; empty means ClusterFirst."
+        default="",
+        description=(
+            "Where the pods look up names; empty means ClusterFirst, and with `network.hostNetwork` "
+            "ClusterFirstWithHostNet."
+        ),
     )
     restart_policy: Literal["", "Never", "OnFailure"] = Field(
         default="",
@@ -86,7 +90,7 @@ class Network(ApiModel):
     host_network: bool = Field(
         default=False,
         description=(
-            "The pods use their nodes' network, and each has a node of its own among the MiniClusters that do. "
+            "The pods use their nodes' network, and no two pods that do, of any MiniCluster, share a node. "
             "`hostname` prints the node's name; Flux knows the brokers by the pods' names all the same. No "
             "NetworkPolicy protects these pods. An addition to the Flux Operator's fields."
         ),
