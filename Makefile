@@ -23,7 +23,7 @@ test: $(VENV)/ready ## The tests: pure, on a real control plane, and on a real c
 	$(BIN)/pytest $(ONCE_MORE) -m "not extended" tests/control_plane e2e
 
 .PHONY: test-unit
-test-unit: $(VENV)/ready ## The tests that need no cluster (seconds)
+test-unit: $(VENV)/ready ## The tests that need no cluster (minutes)
 	$(BIN)/pytest $(ONCE_MORE) tests --ignore tests/control_plane
 
 .PHONY: test-control-plane
@@ -73,5 +73,6 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "Python's venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@echo "Installing kueue-flux and its tools into $(VENV): a minute or several, by the network, without a word from pip"
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@

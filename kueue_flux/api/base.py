@@ -117,21 +117,43 @@ ContainerName = Annotated[
     str, Pattern(LABEL_1123, "a DNS label: lower-case letters, digits and dashes, at most 63 characters", 63)
 ]
 """The name of a container (RFC 1123 label), or empty."""
-ObjectName = Annotated[
-    str, Pattern(SUBDOMAIN, "the name of an object: lower-case letters, digits, dashes and dots", 253)
+CONTROL = r"\x00-\x1f\x7f-\x9f"
+"""Control characters, within square brackets: a terminal would obey them."""
+Line = Annotated[str, Pattern(rf"[^{CONTROL}]*", "one line without control characters", 4096)]
+"""Text that is shown as it is."""
+Words = Annotated[str, Field(max_length=65536)]
+"""Words of a command, quoted as for a shell."""
+_NAME = SUBDOMAIN, "the name of an object: lower-case letters, digits, dashes and dots", 253
+ObjectName = Annotated[str, Pattern(*_NAME)]
+"""The name of most objects (RFC 1123 subdomain), or empty."""
+RequiredName = Annotated[str, Pattern(*_NAME, optional=False)]
+"""The name of an object that must be named."""
+DataKey = Annotated[
+    str, Pattern(r"[-._a-zA-Z0-9]+", "a key: letters, digits, dashes, underscores and dots", 253, optional=False)
 ]
-"""The name of most other objects (RFC 1123 subdomain), or empty."""
-AbsolutePath = Annotated[str, Pattern(r"/.*", "an absolute path", 4096)]
+"""The key of an entry of a Secret or ConfigMap."""
+DriverName = Annotated[
+    str, Pattern(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", "a driver's name: letters, digits, dashes and dots", 63)
+]
+"""The name of a CSI driver, or empty."""
+AbsolutePath = Annotated[str, Pattern(rf"/[^{CONTROL}]*", "an absolute path", 4096)]
 """A path inside a container, or empty."""
-MountPath = Annotated[str, Pattern(r"/[^:]+", "an absolute path without a colon, and not the root", 4096)]
+MountPath = Annotated[str, Pattern(rf"/[^:{CONTROL}]+", "an absolute path without a colon, and not the root", 4096)]
 """Where something is mounted in a container, or empty."""
-Image = Annotated[str, Pattern(r"[^\s]+", "an image reference without blanks", 1024, optional=False)]
+_IMAGE = r"[!-~]+", "an image reference of printable ASCII, without blanks", 1024
+Image = Annotated[str, Pattern(*_IMAGE, optional=False)]
 """A container image reference."""
 RelativePath = Annotated[
-    str, Pattern(r"\.?[^/.][^/]*(/\.?[^/.][^/]*)*", "a relative path without . and ..", 4096, optional=False)
+    str,
+    Pattern(
+        rf"\.?[^/.{CONTROL}][^/{CONTROL}]*(/\.?[^/.{CONTROL}][^/{CONTROL}]*)*",
+        "a relative path without . and ..",
+        4096,
+        optional=False,
+    ),
 ]
 """A path below somewhere."""
-OptionalImage = Annotated[str, Pattern(r"[^\s]+", "an image reference without blanks", 1024)]
+OptionalImage = Annotated[str, Pattern(*_IMAGE)]
 """A container image reference, or empty."""
 Duration = Annotated[
     str,
@@ -145,7 +167,7 @@ Duration = Annotated[
 Topology = Annotated[
     str,
     Pattern(
-        r"kary:[0-9]+|mincrit(:[1-9][0-9]*)?|binomial",
+        r"kary:[0-9]{1,9}|mincrit(:[1-9][0-9]{0,8})?|binomial",
         "a topology that Flux knows: kary:K (kary:0 is flat), mincrit, mincrit:K or binomial",
         32,
     ),
@@ -156,6 +178,8 @@ Labels = Annotated[dict[str, str], Field(max_length=64)]
 """Labels or annotations by key."""
 Environment = Annotated[dict[str, str], Field(max_length=256)]
 """Environment variables by name."""
+Int32 = Annotated[int, Field(ge=0, le=INT32_MAX)]
+"""A number of Kubernetes' own, from 0."""
 Size = Annotated[int, Field(ge=1, le=MAX_INDEXED_PODS)]
 """A number of pods."""
 OptionalSize = Annotated[int | None, Field(ge=0, le=MAX_INDEXED_PODS), AfterValidator(lambda n: n or None)]
@@ -176,7 +200,7 @@ def _check_quantity(value: Any) -> int | str:
     raise PydanticCustomError(
         "quantity",
         "{value} is not a quantity",
-        {"value": repr(value), "remedy": 'put it in quotes, as in "0.5"'},
+        {"value": shown(value), "remedy": 'put it in quotes, as in "0.5"'},
     )
 
 
@@ -184,15 +208,16 @@ def _check_optional_quantity(value: Any) -> int | str:
     return "" if value == "" else _check_quantity(value)
 
 
+_INT_OR_STRING = {"x-kubernetes-int-or-string": True, "maxLength": quantity.MAX_LENGTH}
 Quantity = Annotated[
     int | str,
     PlainValidator(_check_quantity),
-    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": quantity.PATTERN}),
+    WithJsonSchema({**_INT_OR_STRING, "pattern": quantity.PATTERN}),
 ]
 """A Kubernetes resource quantity: a whole number or text such as 500m or 4Gi."""
 OptionalQuantity = Annotated[
     int | str,
     PlainValidator(_check_optional_quantity),
-    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": f"^$|{quantity.PATTERN}"}),
+    WithJsonSchema({**_INT_OR_STRING, "pattern": f"^$|{quantity.PATTERN}"}),
 ]
 """A Kubernetes resource quantity, or empty."""

@@ -22,6 +22,12 @@ FIELD = "spec.flux.brokerConfig"
 TABLES = ("access", "bootstrap", "heartbeat", "modules", "resource", "sched-fluxion-qmanager", "tbon")
 """The tables of which kueue-flux sets keys."""
 
+# The time that Python's library takes for a dotted key grows with the square of its length.
+_PARTS = 64
+_DEPTH = _PARTS + 16
+_LONG_KEY = re.compile(rf"(?:\.[^.,=\n]*){{{_PARTS}}}")
+_STRING_OR_COMMENT = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
+
 # flux-config-bootstrap(5): the types of keys, and of those of an entry of `hosts`
 _BOOTSTRAP: dict[str, type] = {
     "curve_cert": str,
@@ -36,6 +42,9 @@ _ENDPOINT = re.compile(r"tcp://[^\s\"\\]+:([0-9]{1,5}|%p)")
 _ENDPOINTS = ("default_bind", "default_connect", "bind", "connect")
 _TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
+# How many hosts may be listed: each some times over, for the sake of its keys; a few more can be shown to be wrong.
+_NAMED, _FEW_HOSTS = 4, 1000
+
 # Where the Flux Operator, its forerunners and kueue-flux keep the certificate and R; nobody else writes there.
 _PLACES = ("/mnt/flux/", "/etc/flux/", "/run/flux/", "/etc/curve/")
 
@@ -48,12 +57,34 @@ def read(text: str) -> dict[str, Any]:
     """Read a broker configuration; an empty text is an empty one.
 
     Raises:
-        BrokerConfigError: It is not TOML.
+        BrokerConfigError: It is not TOML, or nested too deeply, or has a number that is too large.
     """
+    if _LONG_KEY.search(_STRING_OR_COMMENT.sub("", text)):
+        raise BrokerConfigError(f"has a key of more than {_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        config = tomllib.loads(text)
+        _check(config, "", _DEPTH)
     except tomllib.TOMLDecodeError as error:
         raise BrokerConfigError(f"is not TOML: {error}") from None
+    except RecursionError:
+        raise BrokerConfigError("is nested too deeply") from None
+    except ValueError as error:  # a number or a date that Python cannot hold
+        raise BrokerConfigError(f"cannot be read: {error}") from None
+    return config
+
+
+def _check(value: Any, where: str, depth: int) -> None:
+    """Raise an error for what TOML 1.0 leaves to its readers, and Flux cannot read."""
+    if depth < 0:
+        raise RecursionError
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check(inner, f"{where}.{key}".strip("."), depth - 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner, where, depth - 1)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{shown(where)} is a number of more than 64 bits")
 
 
 def problems(mc: MiniCluster) -> Iterator[Problem]:
@@ -64,6 +95,8 @@ def problems(mc: MiniCluster) -> Iterator[Problem]:
         yield Problem(FIELD, str(error), "correct it there")
         return
     no_tables = [name for name in TABLES if not isinstance(config.get(name, {}), dict)]
+    if not no_tables and not isinstance(config.get("modules", {}).get("alternatives", {}), dict):
+        no_tables = ["modules.alternatives"]
     for name in no_tables:
         yield Problem(FIELD, f"{name} must be a table", f"write [{name}] above its keys")
     if no_tables:
@@ -78,16 +111,22 @@ def problems(mc: MiniCluster) -> Iterator[Problem]:
     yield from _contradictions(mc, config)
 
 
-def entries(bootstrap: Mapping[str, Any]) -> list[tuple[list[str], dict[str, str]]]:
+def entries(bootstrap: Mapping[str, Any], most: int = hostlist.MAX_HOSTS) -> list[tuple[list[str], dict[str, str]]]:
     """Return the entries of `hosts`, each as its hosts and its other keys.
 
+    Args:
+        bootstrap: The table.
+        most: How many hosts all of them may name together.
+
     Raises:
-        ValueError: An entry's host is no host list.
+        ValueError: An entry's host is no host list, or they name more.
     """
-    return [
-        (hostlist.decode(entry["host"]), {key: value for key, value in entry.items() if key != "host"})
-        for entry in bootstrap.get("hosts", [])
-    ]
+    found = []
+    for entry in bootstrap.get("hosts", []):
+        names = hostlist.decode(entry["host"], most)
+        most -= len(names)
+        found.append((names, {key: value for key, value in entry.items() if key != "host"}))
+    return found
 
 
 def has_tree(config: Mapping[str, Any]) -> bool:
@@ -120,11 +159,11 @@ def _paths(mc: MiniCluster, config: Mapping[str, Any]) -> Iterator[Problem]:
     certificate = config.get("bootstrap", {}).get("curve_cert", "")
     if certificate and not certificate.startswith(places):
         remedy = "leave it out, and name a Secret with your certificate in spec.flux.curveCertSecret"
-        yield Problem(FIELD, f"[bootstrap] curve_cert: there is no certificate at {certificate!r}", remedy)
+        yield Problem(FIELD, f"[bootstrap] curve_cert: there is no certificate at {shown(certificate)}", remedy)
     resources = config.get("resource", {}).get("path", "")
     if not isinstance(resources, str) or (resources and not resources.startswith(places)):
         remedy = "leave it out for what was admitted, or describe your own in resource.config (flux-config-resource(5))"
-        yield Problem(FIELD, f"[resource] path: there are no resources at {resources!r}", remedy)
+        yield Problem(FIELD, f"[resource] path: there are no resources at {shown(resources)}", remedy)
 
 
 def _endpoints(bootstrap: Mapping[str, Any]) -> Iterator[Problem]:
@@ -139,7 +178,7 @@ def _hosts(mc: MiniCluster, bootstrap: Mapping[str, Any]) -> Iterator[Problem]:
     if not bootstrap.get("hosts"):
         return
     try:
-        listed = entries(bootstrap)
+        listed = entries(bootstrap, max(_FEW_HOSTS, _NAMED * mc.spec.size))
     except ValueError as error:
         yield Problem(FIELD, f"[bootstrap] hosts: {error}", 'write it as { host = "mc-[0-3]" }')
         return
@@ -148,7 +187,8 @@ def _hosts(mc: MiniCluster, bootstrap: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(FIELD, told, "leave hosts out, or set metadata.name")
         return
     pods = mc.hosts(range(mc.spec.size))
-    given = list(dict.fromkeys(host for names, _ in listed for host in names))
+    known = dict.fromkeys(host for names, _ in listed for host in names)
+    given = list(known)
     if [label(host) for host in given] != [label(pod) for pod in pods]:
         right = hostlist.encode(pods)
         told = f"[bootstrap] hosts are {shown(hostlist.encode(given))}, and the pods' names, by rank, {shown(right)}"
@@ -159,8 +199,8 @@ def _hosts(mc: MiniCluster, bootstrap: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(FIELD, told, f"set spec.network.setHostnameAsFQDN: {option}, or leave hosts out")
     for names, keys in listed:
         parent = keys.get("parent")
-        if parent is not None and (parent not in given or parent in names):
-            told = f"[bootstrap] hosts: {parent!r} cannot be the parent of {names[0]}"
+        if parent is not None and (parent not in known or parent in names):
+            told = f"[bootstrap] hosts: {shown(parent)} cannot be the parent of {names[0]}"
             yield Problem(FIELD, told, "name another host of the list")
 
 
@@ -178,7 +218,7 @@ def _contradictions(mc: MiniCluster, config: Mapping[str, Any]) -> Iterator[Prob
     for field, value, table, key in said:
         own = config.get(table, {}).get(key)
         if value and own not in (None, value):
-            yield Problem(f"spec.flux.{field}", f"brokerConfig says {own!r} in [{table}]", "remove one of the two")
+            yield Problem(f"spec.flux.{field}", f"brokerConfig says {shown(own)} in [{table}]", "remove one of the two")
     if flux.topology and has_tree(config):
         told = "the hosts in brokerConfig have parents, which make another tree"
         yield Problem("spec.flux.topology", told, "remove the topology or the parents")

@@ -6,13 +6,14 @@ Each check is a small generator of problems; `validation` runs them all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kueue_flux.api import broker_config, certificate, command, labels, quantity
 from kueue_flux.api.base import LABEL_1035
+from kueue_flux.api.flux import BROKER_PORT
 from kueue_flux.api.mode import Mode
-from kueue_flux.api.problems import Problem
+from kueue_flux.api.problems import Problem, shown
 from kueue_flux.api.rules import full_name
 
 if TYPE_CHECKING:
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
     from kueue_flux.api.minicluster import MiniCluster
 
 
+Check = Callable[["MiniCluster"], Iterator[Problem]]
+
 FULL_HOSTNAME_LIMIT = 64
 """Characters that Linux allows a host name to have; a kubelet starts no pod with a longer one."""
 FLUX_CONTAINER = "flux"
 """The name of the container that runs Flux, where the user gives it none."""
 TAKEN_PATHS = ("/etc/flux/config", "/etc/flux/curve", "/run/flux")
 """Where the container that runs Flux sees its files (`flux.layout`)."""
+ARGUMENT_LIMIT = 32 * 4096 - 1
+"""Bytes of one argument, or of one variable with its name, that Linux starts a program with (MAX_ARG_STRLEN)."""
+CORES_LIMIT = 1 << 16
+"""Cores of one broker: more than any machine has, and not more than Flux can list."""
 
 
 def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
@@ -34,28 +41,83 @@ def _name_is_set(mc: MiniCluster) -> Iterator[Problem]:
 
 
 def _commands_split(mc: MiniCluster) -> Iterator[Problem]:
-    flux, path = mc.flux_container, mc.flux_container_path
+    path = mc.flux_container_path
     if mc.mode in (Mode.RUN, Mode.LAUNCHER):  # elsewhere it is no command, or several
-        yield from _split(f"{path}.command", flux.command, command.argv)
-    yield from _split(f"{path}.commands.prefix", flux.commands.prefix)
-    yield from _split("spec.flux.submitCommand", mc.spec.flux.submit_command)
+        yield from _split(f"{path}.command", lambda: mc.command)
+    yield from _split(f"{path}.commands.prefix", lambda: mc.prefix)
+    yield from _split("spec.flux.submitCommand", lambda: mc.submit_command)
 
 
 def _option_flags_are_flags(mc: MiniCluster) -> Iterator[Problem]:
     field, flags = "spec.flux.optionFlags", mc.spec.flux.option_flags
-    problems = list(_split(field, flags))
+    problems = list(_split(field, lambda: mc.option_flags))
     yield from problems
     if not problems and flags.strip() and not flags.strip().startswith("-"):
-        yield Problem(field, f"{flags!r} does not begin with a flag", "write flags such as -ompi=openmpi@5")
+        yield Problem(field, f"{shown(flags)} does not begin with a flag", "write flags such as -ompi=openmpi@5")
 
 
-def _split(field: str, text: str, split: Callable[[str], object] = command.split) -> Iterator[Problem]:
+def _split(field: str, split: Callable[[], Iterable[str]]) -> Iterator[Problem]:
     try:
-        split(text)
+        words = split()
     except command.ShellSyntaxError as error:
         yield Problem(field, error.message, error.remedy, "UnsupportedField")
+        return
     except command.CommandError as error:
         yield Problem(field, error.message, error.remedy)
+        return
+    longest = max((_bytes(word) for word in words), default=0)
+    if longest > ARGUMENT_LIMIT:
+        yield Problem(
+            field,
+            f"has a word of {longest} bytes, and Linux starts no program with one of more than {ARGUMENT_LIMIT}",
+            "put it into a script (commands.script) or a file",
+        )
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _arguments_fit(mc: MiniCluster) -> Iterator[Problem]:
+    for field, text in _arguments(mc):
+        if (size := _bytes(text)) > ARGUMENT_LIMIT:
+            yield Problem(
+                field,
+                f"has {size} bytes, and Linux starts no program with an argument or variable of more than "
+                f"{ARGUMENT_LIMIT}",
+                "put it into a file: a ConfigMap, mounted by volumes",
+            )
+
+
+def _arguments(mc: MiniCluster) -> Iterator[tuple[str, str]]:
+    """What becomes one argument or one variable, by field; the words of commands are others' to look at."""
+    for name, value in mc.spec.flux.environment.items():
+        yield f"spec.flux.environment.{name}", f"{name}={value}"
+    for at, containers in _pods(mc):
+        for index, container in enumerate(containers):
+            path, commands = f"{at}[{index}]", container.commands
+            for name, value in container.environment.items():
+                yield f"{path}.environment.{name}", f"{name}={value}"
+            yield f"{path}.lifeCycle.postStartExec", container.life_cycle.post_start_exec
+            yield f"{path}.lifeCycle.preStopExec", container.life_cycle.pre_stop_exec
+            if container is not mc.flux_container:
+                main = "\n".join([commands.pre, commands.service_pre, container.command or commands.script])
+                yield f"{path}.command", main
+                yield f"{path}.commands.init", commands.init
+                yield f"{path}.commands.post", commands.post
+
+
+def _cores_are_of_this_world(mc: MiniCluster) -> Iterator[Problem]:
+    """R describes the cores of a broker, and Flux knows no more of them than a machine may have."""
+    if mc.cores_per_rank <= CORES_LIMIT:
+        return
+    if -(-mc.spec.tasks // mc.spec.size) > CORES_LIMIT:
+        field, told, remedy = "spec.tasks", "each pod would have more tasks", "lower it, or raise spec.size"
+    else:
+        part = "limits" if mc.flux_container.resources.get("limits", {}).get("cpu") else "requests"
+        field = f"{mc.flux_container_path}.resources.{part}.cpu"
+        told, remedy = "each broker would have more cores", "lower it"
+    yield Problem(field, f"{told} than the {CORES_LIMIT} that are taken", remedy)
 
 
 def _requests_within_limits(mc: MiniCluster) -> Iterator[Problem]:
@@ -165,6 +227,17 @@ def _sidecars_ports_have_names(mc: MiniCluster) -> Iterator[Problem]:
         else:
             continue
         yield Problem(f"spec.containers[{index}].name", what, "rename the container")
+
+
+def _brokers_have_their_port(mc: MiniCluster) -> Iterator[Problem]:
+    """On the node's network the containers of a pod share its ports with the broker, as the node counts them."""
+    for index, container in enumerate(mc.spec.containers):
+        if mc.spec.network.host_network and BROKER_PORT in container.ports:
+            yield Problem(
+                f"spec.containers[{index}].ports[{container.ports.index(BROKER_PORT)}]",
+                f"{BROKER_PORT} is the broker's port, and on the node's network there is one of each",
+                "choose another port, or leave it out",
+            )
 
 
 def _volumes_agree(mc: MiniCluster) -> Iterator[Problem]:
@@ -291,24 +364,28 @@ def _certificate_is_one(mc: MiniCluster) -> Iterator[Problem]:
         )
 
 
-CHECKS: list[Callable[[MiniCluster], Iterator[Problem]]] = [
-    _name_is_set,
-    _commands_split,
-    _option_flags_are_flags,
-    _requests_within_limits,
-    _container_names_differ,
-    _flux_variables_are_not_secrets,
-    _only_flux_runs_jobs,
-    _nothing_around_what_is_not_wrapped,
-    _services_run_their_command_as_it_is,
-    _sidecars_ports_have_names,
-    _volumes_agree,
-    _mounts_differ,
-    _labels_are_well_formed,
-    _labels_are_free,
-    _kueue_labels_agree,
-    _max_exec_time_is_seconds,
-    _full_names_fit,
-    _certificate_is_one,
-    broker_config.problems,
-]
+CHECKS: dict[Check, str] = {
+    _name_is_set: "metadata.name",
+    _commands_split: "spec.containers",
+    _option_flags_are_flags: "spec.flux.optionFlags",
+    _arguments_fit: "spec.containers",
+    _cores_are_of_this_world: "spec.containers",
+    _requests_within_limits: "spec.containers",
+    _container_names_differ: "spec.containers",
+    _flux_variables_are_not_secrets: "spec.containers",
+    _only_flux_runs_jobs: "spec.containers",
+    _nothing_around_what_is_not_wrapped: "spec.containers",
+    _services_run_their_command_as_it_is: "spec.services",
+    _sidecars_ports_have_names: "spec.containers",
+    _brokers_have_their_port: "spec.containers",
+    _volumes_agree: "spec.containers",
+    _mounts_differ: "spec.containers",
+    _labels_are_well_formed: "spec.jobLabels",
+    _labels_are_free: "spec.jobLabels",
+    _kueue_labels_agree: "spec.jobLabels",
+    _max_exec_time_is_seconds: "metadata.labels",
+    _full_names_fit: "spec.network.setHostnameAsFQDN",
+    _certificate_is_one: "spec.flux.curveCert",
+    broker_config.problems: broker_config.FIELD,
+}
+"""The checks, and for each the field to name where it cannot be made."""

@@ -9,9 +9,12 @@ Quoting rules: POSIX.1-2017, Shell Command Language, section 2.2.
 from __future__ import annotations
 
 import re
-import shlex
 
 _SHELL_SYNTAX = re.compile(r"&&|\|\||>>|<<|[;&|<>`]|\$[A-Za-z_{(@*#?0-9]|\n")
+_BLANKS = " \t\r\n"
+_PIECE = re.compile(  # blanks, what stands in quotes, what a backslash escapes, and all else
+    r"""[ \t\r\n]+|'[^']*'|"[^"\\]*(?:\\.[^"\\]*)*"|\\.|[^ \t\r\n'"\\]+""", re.DOTALL
+)
 _PATTERN = re.compile(r"[*?[]|(?:^|(?<=\s))~")  # of file names: without a shell, they are taken as they are
 
 
@@ -49,7 +52,7 @@ def split(text: str) -> list[str]:
             f"has {shown} outside of quotes, and no shell reads it",
             "put the text into quotes as one word of a shell: sh -c '...'",
         )
-    return shlex.split(line)
+    return _words(line)
 
 
 def argv(text: str) -> list[str]:
@@ -70,19 +73,42 @@ def argv(text: str) -> list[str]:
         )
     if _SHELL_SYNTAX.search(bare) or _PATTERN.search(bare):
         return ["/bin/sh", "-c", line]
-    return shlex.split(line)
+    return _words(line)
+
+
+def _words(line: str) -> list[str]:
+    """Split what `_scan` returns, as `shlex.split` does, whose time grows with the square of a word's length."""
+    words: list[list[str]] = []
+    between = True
+    for piece in _PIECE.findall(line):
+        if piece[0] in _BLANKS:
+            between = True
+            continue
+        if between:
+            words.append([])
+            between = False
+        words[-1].append(_unquoted(piece))
+    return ["".join(word) for word in words]
+
+
+def _unquoted(piece: str) -> str:
+    if piece[0] == '"':
+        return re.sub(r'\\(["\\])', r"\1", piece[1:-1])
+    return piece[1:-1] if piece[0] == "'" else piece.removeprefix("\\")
 
 
 def _scan(text: str) -> tuple[str, str]:
     """Return the text without line continuations, and what of it stands outside of quotes."""
-    line, bare, quote, opened, position = "", "", "", 0, 0
+    line: list[str] = []
+    bare: list[str] = []
+    quote, opened, position = "", 0, 0
     while position < len(text):
         char, pair = text[position], text[position : position + 2]
         if char == "\\" and quote != "'":
             if len(pair) == 1:
                 raise CommandError("ends with a backslash that escapes nothing", "remove it, or write it twice")
-            line += "" if pair == "\\\n" else pair
-            bare += " "
+            line.append("" if pair == "\\\n" else pair)
+            bare.append(" ")
             position += 2
             continue
         if quote:
@@ -90,17 +116,17 @@ def _scan(text: str) -> tuple[str, str]:
         elif char in "'\"":
             quote, opened = char, position
         else:
-            bare += char
-        line += char
+            bare.append(char)
+        line.append(char)
         position += 1
     if quote:
         kind = "single" if quote == "'" else "double"
-        start = _excerpt(text[opened:])
+        start = _excerpt(text[opened : opened + 30])
         raise CommandError(
             f"the {kind} quote before {start} (character {opened + 1}) is never closed",
             f"close it with {quote} or, if it is meant as it is, write \\{quote}",
         )
-    return line, bare
+    return "".join(line), "".join(bare)
 
 
 def _excerpt(text: str) -> str:

@@ -10,6 +10,8 @@ from kueue_flux.api.base import (
     AbsolutePath,
     ApiModel,
     ContainerName,
+    DataKey,
+    DriverName,
     Environment,
     Image,
     MountPath,
@@ -17,6 +19,8 @@ from kueue_flux.api.base import (
     OptionalImage,
     OptionalQuantity,
     RelativePath,
+    RequiredName,
+    Words,
 )
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
 
@@ -29,10 +33,8 @@ Port = Annotated[int, Field(ge=1, le=65535)]
 class EnvironmentSecret(ApiModel):
     """One key of a Secret, given to the container as an environment variable."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        description="The Secret, in the MiniCluster's namespace."
-    )
-    key: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="The key in that Secret.")
+    name: RequiredName = Field(description="The Secret, in the MiniCluster's namespace.")
+    key: DataKey = Field(description="The key in that Secret.")
 
 
 class ContainerVolume(ApiModel):
@@ -69,9 +71,7 @@ class ContainerVolume(ApiModel):
     empty_dir_size_limit: OptionalQuantity = Field(
         default="", description="The most that the empty directory may hold."
     )
-    csi_driver: Annotated[str, Field(max_length=63)] = Field(
-        default="", description="The name of a CSI driver that provides the volume."
-    )
+    csi_driver: DriverName = Field(default="", description="The name of a CSI driver that provides the volume.")
     csi_driver_attributes: Annotated[dict[str, str], Field(max_length=64)] = Field(
         default_factory=dict, description="Attributes that the CSI driver takes."
     )
@@ -97,7 +97,7 @@ class LifeCycle(ApiModel):
 class Commands(ApiModel):
     """Shell text that is run around the Flux broker."""
 
-    prefix: str = Field(default="", description="Words put before the command that submits or launches, on the lead.")
+    prefix: Words = Field(default="", description="Words put before the command that submits or launches, on the lead.")
     script: str = Field(
         default="",
         description=(

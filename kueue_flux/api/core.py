@@ -11,7 +11,7 @@ from typing import Literal, Required
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from kueue_flux.api.base import Quantity
+from kueue_flux.api.base import Int32, Line, Quantity
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -23,8 +23,8 @@ ResourceList = dict[str, Quantity]
 class ResourceClaim(TypedDict, total=False):
     """A device claim of the pod that the container uses."""
 
-    name: Required[str]
-    request: str
+    name: Required[Line]
+    request: Line
 
 
 @with_config(_STRICT)
@@ -40,18 +40,18 @@ class ResourceRequirements(TypedDict, total=False):
 class Capabilities(TypedDict, total=False):
     """Linux capabilities to add to or drop from what the container runtime gives."""
 
-    add: list[str]
-    drop: list[str]
+    add: list[Line]
+    drop: list[Line]
 
 
 @with_config(_STRICT)
 class SELinuxOptions(TypedDict, total=False):
     """The SELinux context."""
 
-    user: str
-    role: str
-    type: str
-    level: str
+    user: Line
+    role: Line
+    type: Line
+    level: Line
 
 
 @with_config(_STRICT)
@@ -59,7 +59,7 @@ class SeccompProfile(TypedDict, total=False):
     """Which system calls are allowed."""
 
     type: Required[Literal["Localhost", "RuntimeDefault", "Unconfined"]]
-    localhostProfile: str
+    localhostProfile: Line
 
 
 @with_config(_STRICT)
@@ -67,7 +67,7 @@ class AppArmorProfile(TypedDict, total=False):
     """The AppArmor profile."""
 
     type: Required[Literal["Localhost", "RuntimeDefault", "Unconfined"]]
-    localhostProfile: str
+    localhostProfile: Line
 
 
 @with_config(_STRICT)
@@ -75,9 +75,9 @@ class WindowsOptions(TypedDict, total=False):
     """Settings for Windows nodes; Flux does not run there, the field is here for completeness."""
 
     gmsaCredentialSpec: str
-    gmsaCredentialSpecName: str
+    gmsaCredentialSpecName: Line
     hostProcess: bool
-    runAsUserName: str
+    runAsUserName: Line
 
 
 @with_config(_STRICT)
@@ -90,9 +90,9 @@ class SecurityContext(TypedDict, total=False):
     privileged: bool
     procMount: Literal["Default", "Unmasked"]
     readOnlyRootFilesystem: bool
-    runAsGroup: int
+    runAsGroup: Int32
     runAsNonRoot: bool
-    runAsUser: int
+    runAsUser: Int32
     seLinuxOptions: SELinuxOptions
     seccompProfile: SeccompProfile
     windowsOptions: WindowsOptions
@@ -102,8 +102,8 @@ class SecurityContext(TypedDict, total=False):
 class Sysctl(TypedDict, total=False):
     """A kernel parameter of the pod."""
 
-    name: Required[str]
-    value: Required[str]
+    name: Required[Line]
+    value: Required[Line]
 
 
 @with_config(_STRICT)
@@ -111,15 +111,15 @@ class PodSecurityContext(TypedDict, total=False):
     """Security settings of the whole pod."""
 
     appArmorProfile: AppArmorProfile
-    fsGroup: int
+    fsGroup: Int32
     fsGroupChangePolicy: Literal["Always", "OnRootMismatch"]
-    runAsGroup: int
+    runAsGroup: Int32
     runAsNonRoot: bool
-    runAsUser: int
+    runAsUser: Int32
     seLinuxChangePolicy: Literal["MountOption", "Recursive"]
     seLinuxOptions: SELinuxOptions
     seccompProfile: SeccompProfile
-    supplementalGroups: list[int]
+    supplementalGroups: list[Int32]
     supplementalGroupsPolicy: Literal["Merge", "Strict"]
     sysctls: list[Sysctl]
     windowsOptions: WindowsOptions

@@ -13,12 +13,17 @@ from kueue_flux.api.base import (
     Duration,
     Environment,
     Image,
+    Line,
     MountPath,
     ObjectName,
     OptionalSize,
     Topology,
+    Words,
 )
 from kueue_flux.api.core import ResourceRequirements, SecurityContext
+
+BROKER_PORT = 8050
+"""On which every broker listens (flux-config-bootstrap(5)), where no brokerConfig says otherwise."""
 
 
 class FluxContainer(ApiModel):
@@ -49,7 +54,7 @@ class FluxContainer(ApiModel):
         description="Security settings of the container that brings Flux.",
     )
     working_dir: AbsolutePath = Field(default="", description="The directory of the container that brings Flux.")
-    python_path: str = Field(
+    python_path: Line = Field(
         default="", description="PYTHONPATH for Flux's commands, in place of the packages that the image brings."
     )
 
@@ -72,16 +77,16 @@ class FluxScheduler(ApiModel):
 class FluxBroker(ApiModel):
     """The lead broker of another cluster, which this one joins."""
 
-    address: str = Field(default="", description="Its host name or IP address.")
-    name: str = Field(default="", description="Its MiniCluster's name, from which host names are made.")
+    address: Line = Field(default="", description="Its host name or IP address.")
+    name: Line = Field(default="", description="Its MiniCluster's name, from which host names are made.")
     size: OptionalSize = Field(default=None, description="Its number of brokers.")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8050, description="Its port.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(default=BROKER_PORT, description="Its port.")
 
 
 class BurstedCluster(ApiModel):
     """A cluster that this one bursts to."""
 
-    name: str = Field(default="", description="The prefix of its host names.")
+    name: Line = Field(default="", description="The prefix of its host names.")
     size: OptionalSize = Field(default=None, description="Its number of brokers; the MiniCluster's size if unset.")
 
 
@@ -91,7 +96,7 @@ class Bursting(ApiModel):
     lead_broker: FluxBroker = Field(
         default_factory=FluxBroker, description="The cluster to join; unset on the first one."
     )
-    hostlist: str = Field(default="", description="All hosts, in Flux's hostlist form, in place of `clusters`.")
+    hostlist: Line = Field(default="", description="All hosts, in Flux's hostlist form, in place of `clusters`.")
     clusters: list[BurstedCluster] = Field(
         default_factory=list, max_length=64, description="The clusters to burst to, the same list on each."
     )
@@ -101,7 +106,7 @@ class FluxSpec(ApiModel):
     """Where Flux comes from and how its brokers run."""
 
     container: FluxContainer = Field(default_factory=FluxContainer, description="Where Flux comes from.")
-    option_flags: str = Field(
+    option_flags: Words = Field(
         default="", description='Flags for the flux command that runs the job, e.g. "-ompi=openmpi@5 -c 2".'
     )
     connect_timeout: Duration = Field(
@@ -123,15 +128,15 @@ class FluxSpec(ApiModel):
         default="", description="The shape of the brokers' tree: kary:K, mincrit, mincrit:K or binomial."
     )
     scheduler: FluxScheduler = Field(default_factory=FluxScheduler, description="Flux's scheduler.")
-    submit_command: str = Field(
+    submit_command: Words = Field(
         default="",
         description=(
             "What submits the command, in place of flux run; it is given the nodes, tasks and flags of flux run, and "
             "where its last word is submit, --quiet --watch."
         ),
     )
-    wrap: str = Field(default="", description="Words to run the brokers with, separated by commas: strace,-f.")
-    arch: str = Field(default="", description="The architecture of binaries to download.")
+    wrap: Line = Field(default="", description="Words to run the brokers with, separated by commas: strace,-f.")
+    arch: Line = Field(default="", description="The architecture of binaries to download.")
     minimal_service: bool = Field(
         default=False,
         description="Give only the lead a DNS name, which spares the DNS: all other brokers connect to it.",

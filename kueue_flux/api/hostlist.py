@@ -7,6 +7,9 @@ this module reads as Flux does and writes only what both read alike.
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from kueue_flux.api.problems import shown
 
 MAX_HOSTS = 1 << 20
 """Most hosts that one range may hold: Flux refuses larger ones."""
@@ -15,6 +18,7 @@ _HOST = re.compile(r"[!-+\--Z\\^-~]+")  # printable ASCII, no blank, comma or sq
 # the number by which hosts of one kind differ: the last characters of the name, else those of its first label
 _NUMBERED = (re.compile(r"(.*?)([0-9]+)()"), re.compile(r"([^.]*?)([0-9]+)(\..*)"))
 _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_MAX_LENGTH = 253  # characters of a DNS name
 _MAX_DIGITS = 18  # Flux keeps a host's number in 64 bits and drops the host silently when it does not fit
 
 
@@ -37,11 +41,12 @@ def encode(hosts: Iterable[str]) -> str:
     return ",".join(_expressions(hosts))
 
 
-def decode(text: str) -> list[str]:
+def decode(text: str, most: int = MAX_HOSTS) -> list[str]:
     """Read a host list.
 
     Args:
         text: The host list; may be empty.
+        most: Of how many hosts it may be; those that are too many are never expanded.
 
     Returns:
         The host names in order, repeated ones included. Leading zeros of a range's first number give the width
@@ -52,7 +57,11 @@ def decode(text: str) -> list[str]:
 
     Source: RFC 29, "Hostlist Format".
     """
-    return [host for expression in _split(text) for host in _expand(expression)]
+    hosts = (host for expression in _split(text) for host in _expand(expression))
+    found = list(islice(hosts, most + 1))
+    if len(found) > most:
+        raise ValueError(f"host list {shown(text)} has more than {most} hosts")
+    return found
 
 
 class _Group:
@@ -118,12 +127,12 @@ def _split(text: str) -> Iterator[str]:
         elif character == "]":
             depth -= 1
         if depth not in (0, 1):
-            raise ValueError(f"unbalanced square brackets in host list {text!r}")
+            raise ValueError(f"unbalanced square brackets in host list {shown(text)}")
         if character == "," and depth == 0:
             yield text[start:position]
             start = position + 1
     if depth:
-        raise ValueError(f"unbalanced square brackets in host list {text!r}")
+        raise ValueError(f"unbalanced square brackets in host list {shown(text)}")
     if text:
         yield text[start:]
 
@@ -135,21 +144,23 @@ def _expand(expression: str) -> Iterator[str]:
     ids, _, suffix = rest.partition("]")
     if "[" in suffix:
         # Flux would take the second bracket as text and name hosts that cannot exist
-        raise ValueError(f"{expression!r} has more than one bracket; a host list expression has at most one")
+        raise ValueError(f"{shown(expression)} has more than one bracket; a host list expression has at most one")
+    if bracket and len(prefix) + len(suffix) > _MAX_LENGTH:
+        raise ValueError(f"{shown(expression)} has a name of more than {_MAX_LENGTH} characters")
     for part in (prefix, suffix):
         if part and not _HOST.fullmatch(part):
-            raise ValueError(f"{expression!r} holds a character that host names cannot have")
+            raise ValueError(f"{shown(expression)} holds a character that host names cannot have")
     if not bracket:
         yield expression
         return
     for item in ids.split(","):
         match = _RANGE.fullmatch(item)
         if not match:
-            raise ValueError(f"{item!r} in {expression!r} is neither a number nor a range like 0-7")
+            raise ValueError(f"{shown(item)} in {shown(expression)} is neither a number nor a range like 0-7")
         low, high = match.group(1), match.group(2) or match.group(1)
         if max(len(low), len(high)) > _MAX_DIGITS or int(high) - int(low) >= MAX_HOSTS:
-            raise ValueError(f"{item!r} in {expression!r} is too large: at most {MAX_HOSTS} hosts")
+            raise ValueError(f"{shown(item)} in {shown(expression)} is too large: at most {MAX_HOSTS} hosts")
         if int(low) > int(high):
-            raise ValueError(f"{item!r} in {expression!r} runs backwards")
+            raise ValueError(f"{shown(item)} in {shown(expression)} runs backwards")
         for number in range(int(low), int(high) + 1):
             yield f"{prefix}{number:0{len(low)}d}{suffix}"

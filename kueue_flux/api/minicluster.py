@@ -8,19 +8,20 @@ object that the manifest builders can rely on, or says all that is wrong at once
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from kueue_flux.api import command, labels, quantity
-from kueue_flux.api.base import INT32_MAX, ApiModel, Labels, OptionalSize, Size, Timestamp
+from kueue_flux.api import command, labels, quantity, record
+from kueue_flux.api.base import INT32_MAX, ApiModel, Int32, Labels, OptionalSize, Size, Timestamp
 from kueue_flux.api.conditions import Condition
 from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.flux import FluxSpec
 from kueue_flux.api.mode import Mode
 from kueue_flux.api.pod import LoggingSpec, MiniClusterArchive, Network, PodSpec
-from kueue_flux.api.problems import InvalidMiniCluster, Problem, from_pydantic
+from kueue_flux.api.problems import InvalidMiniCluster, Problem, from_pydantic, unreadable
 from kueue_flux.api.rules import SERVICES_SUFFIX
 from kueue_flux.api.validation import problems_of
 
@@ -29,8 +30,6 @@ VERSION = "v1alpha2"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "MiniCluster"
 PLURAL = "miniclusters"
-
-Int32 = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 
 class ObjectMeta(ApiModel):
@@ -65,19 +64,23 @@ class MiniClusterSpec(ApiModel):
         description="The fewest pods to start with, when the queue's quota does not suffice for `size`.",
     )
     max_size: OptionalSize = Field(default=None, description="The most pods that scaling may ask for.")
-    tasks: Annotated[int, Field(ge=0, le=INT32_MAX)] = Field(
+    tasks: Int32 = Field(
         default=1,
         description=(
             "The number of tasks, over all pods, that Flux starts for the command, or that a batch may run at a "
             "time; 0 for whole pods, with one task each."
         ),
     )
-    deadline_seconds: Annotated[int, Field(ge=1)] = Field(
+    deadline_seconds: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(
         default=31500000,
         description="The most seconds that the MiniCluster may run, from when its pods are started.",
     )
     backoff_limit: Int32 | None = Field(
-        default=None, description="How often failed pods are started anew before the MiniCluster fails."
+        default=None,
+        description=(
+            "How often failed pods are started anew before the MiniCluster fails; 0 for never. When a broker is lost "
+            "all of its instance fails, so each retry of the whole costs up to `size`."
+        ),
     )
     ttl_seconds_after_finished: Int32 | None = Field(
         default=None,
@@ -185,11 +188,20 @@ class MiniCluster(ApiModel):
             InvalidMiniCluster: it cannot be run; all that is wrong is listed.
         """
         try:
+            return cls._checked(obj)
+        except InvalidMiniCluster:
+            raise
+        except Exception as error:  # to a caller, whatever a user's text makes a parser raise is a refusal
+            raise InvalidMiniCluster([unreadable("", error)]) from error
+
+    @classmethod
+    def _checked(cls, obj: Mapping[str, Any]) -> MiniCluster:
+        try:
             mc = cls.model_validate(obj, by_alias=True, by_name=False)
         except ValidationError as error:
             details = error.errors(include_url=False)
             raise InvalidMiniCluster(from_pydantic(detail, cls) for detail in details) from None
-        if problems := problems_of(mc):
+        if problems := list(record.problems(obj["spec"])) or problems_of(mc):
             raise InvalidMiniCluster(problems)
         return mc
 
@@ -248,23 +260,23 @@ class MiniCluster(ApiModel):
         flux = self.flux_container
         return [container for container in self.spec.containers if container is not flux]
 
-    @property
-    def command(self) -> list[str]:
+    @cached_property
+    def command(self) -> Sequence[str]:
         """The command's words, as a program receives them; empty where there is a script in its place."""
         return command.argv(self.flux_container.command)
 
-    @property
-    def prefix(self) -> list[str]:
+    @cached_property
+    def prefix(self) -> Sequence[str]:
         """The words of commands.prefix."""
         return command.split(self.flux_container.commands.prefix)
 
-    @property
-    def submit_command(self) -> list[str]:
+    @cached_property
+    def submit_command(self) -> Sequence[str]:
         """The words of spec.flux.submitCommand; empty where it is not set."""
         return command.split(self.spec.flux.submit_command)
 
-    @property
-    def option_flags(self) -> list[str]:
+    @cached_property
+    def option_flags(self) -> Sequence[str]:
         """The words of spec.flux.optionFlags."""
         return command.split(self.spec.flux.option_flags)
 
@@ -309,7 +321,7 @@ class MiniCluster(ApiModel):
         return f"{self.headless_name}.{self.namespace or 'default'}.svc.{cluster_domain}"
 
     def hosts(self, indexes: Iterable[int], cluster_domain: str = "cluster.local") -> list[str]:
-        """The names of the pods' hosts, as `hostname` prints them there.
+        """The names by which Flux knows the pods' hosts: as `hostname` prints them, unless that is the node's name.
 
         Args:
             indexes: Those of the pods.
@@ -327,7 +339,7 @@ class MiniCluster(ApiModel):
         """
         resources = self.flux_container.resources
         cpu = resources.get("limits", {}).get("cpu") or resources.get("requests", {}).get("cpu") or 1
-        return max(1, math.floor(quantity.parse(cpu)), math.ceil(self.spec.tasks / self.spec.size))
+        return max(1, math.floor(quantity.parse(cpu)), -(-self.spec.tasks // self.spec.size))
 
     def _label(self, key: str) -> str | None:
         return self.metadata.labels.get(key) or self.spec.job_labels.get(key) or None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, ObjectName, ServiceName
+from kueue_flux.api.base import AbsolutePath, ApiModel, Labels, Line, ObjectName, ServiceName
 from kueue_flux.api.core import PodSecurityContext, ResourceList
 
 ARCHIVE_ENDING = r"\.(tar|tgz|tar\.gz|tar\.bz2|tar\.xz)$"
@@ -17,9 +17,9 @@ ARCHIVE_ENDING = r"\.(tar|tgz|tar\.gz|tar\.bz2|tar\.xz)$"
 class Toleration(ApiModel):
     """A taint of nodes that the pods tolerate."""
 
-    key: str = Field(default="", description="The taint's key; empty, with operator Exists, tolerates all.")
+    key: Line = Field(default="", description="The taint's key; empty, with operator Exists, tolerates all.")
     operator: Literal["", "Exists", "Equal"] = Field(default="", description="How key and value are compared.")
-    value: str = Field(default="", description="The taint's value, for operator Equal.")
+    value: Line = Field(default="", description="The taint's value, for operator Equal.")
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] = Field(
         default="", description="The taint's effect; empty tolerates each of them."
     )
@@ -41,13 +41,17 @@ class PodSpec(ApiModel):
     automount_service_account_token: bool = Field(
         default=False, description="Give the containers the ServiceAccount's token."
     )
-    scheduler_name: str = Field(default="", description="The scheduler that places the pods.")
+    scheduler_name: ObjectName = Field(default="", description="The scheduler that places the pods.")
     runtime_class_name: ObjectName = Field(default="", description="The RuntimeClass of the pods.")
     security_context: PodSecurityContext = Field(
         default_factory=lambda: PodSecurityContext(), description="Security settings of the pods."
     )
     dns_policy: Literal["", "ClusterFirst", "ClusterFirstWithHostNet", "Default"] = Field(
-        default="", description="Where the pods look up names; empty means ClusterFirst."
+        default="",
+        description=(
+            "Where the pods look up names; empty means ClusterFirst, and with `network.hostNetwork` "
+            "ClusterFirstWithHostNet."
+        ),
     )
     restart_policy: Literal["", "Never", "OnFailure"] = Field(
         default="",
@@ -83,7 +87,21 @@ class Network(ApiModel):
             "Operator's fields."
         ),
     )
-    disable_affinity: bool = Field(default=False, description="Allow several pods of the MiniCluster on one node.")
+    host_network: bool = Field(
+        default=False,
+        description=(
+            "The pods use their nodes' network, and no two pods that do, of any MiniCluster, share a node. "
+            "`hostname` prints the node's name; Flux knows the brokers by the pods' names all the same. No "
+            "NetworkPolicy protects these pods. An addition to the Flux Operator's fields."
+        ),
+    )
+    disable_affinity: bool = Field(
+        default=False,
+        description=(
+            "Leave the pods' places to the scheduler. Else each pod prefers, without insisting, a node that has none "
+            "of the MiniCluster's pods, in the zone of the others."
+        ),
+    )
 
 
 class LoggingSpec(ApiModel):

@@ -33,6 +33,11 @@ class Problem:
     remedy: str
     reason: ProblemReason = "InvalidSpec"
 
+    def __post_init__(self) -> None:
+        """Make safe for a terminal what may quote a user's keys and values."""
+        object.__setattr__(self, "field", _plain(self.field, 300))
+        object.__setattr__(self, "message", _plain(self.message, 1000))
+
     def __str__(self) -> str:
         return f"{self.field}: {self.message}; {self.remedy}"
 
@@ -59,6 +64,12 @@ class InvalidMiniCluster(ValueError):
     def message(self) -> str:
         """All problems in one line, for a condition's message."""
         return ". ".join(str(problem) for problem in self.problems)
+
+
+def unreadable(field: str, error: Exception) -> Problem:
+    """Return the problem for what none of the checks expects, and which a check or a parser stumbles over."""
+    kind = "it is nested too deeply" if isinstance(error, RecursionError) else f"{type(error).__name__}: {error}"
+    return Problem(field or field_path(()), f"cannot be read: {kind}", "simplify or correct it")
 
 
 def field_path(location: Iterable[str | int]) -> str:
@@ -97,15 +108,16 @@ def from_pydantic(error: ErrorDetails, model: type[BaseModel]) -> Problem:
     }
     if kind in limits:
         text, key = limits[kind]
-        given = f" (it is {error['input']!r})" if kind.endswith("_equal") else ""
+        given = f" (it is {shown(error['input'])})" if kind.endswith("_equal") else ""
         return Problem(field, text.format(**{key: context[key]}) + given, "change it")
     if kind == "literal_error":
-        return Problem(field, f"must be one of {context['expected']} (it is {error['input']!r})", "choose one")
+        return Problem(field, f"must be one of {context['expected']} (it is {shown(error['input'])})", "choose one")
     if kind in _TYPES:
         return Problem(field, f"must be {_TYPES[kind]} (it is {shown(error['input'])})", "change it")
     return Problem(field, f"{error['msg']} (it is {shown(error['input'])})", "change it")
 
 
+_LONGEST = 128  # bits of a number that is shown
 _TYPES = {
     "int_type": "a whole number",
     "string_type": "text: put it in quotes",
@@ -123,6 +135,14 @@ def shown(value: Any) -> str:
     """
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, int) and value.bit_length() > _LONGEST:
+        return "a number that is far too large"  # Python writes none of more than some thousand digits
     first, *more = value.splitlines() if isinstance(value, str) and value else [value]
     text = repr(first)
     return text if len(text) <= 60 and not more else text[:57] + "..."
+
+
+def _plain(text: str, limit: int) -> str:
+    """Return a text with its control characters written as Python has them, and not too long."""
+    text = text if len(text) <= limit else text[: limit - 3] + "..."
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -10,8 +10,14 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numk]|[MGTPE]|[KMGTPE]i|[eE][-+]?[0-9]+)?$"
+from kueue_flux.api.problems import shown
+
+PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numk]|[MGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,2})?$"
 """What a quantity looks like; negative amounts are left out, for no resource takes them."""
+MAX_LENGTH = 64
+"""Characters of a quantity; the largest one, to the last of its nine decimal places, has less than half of them."""
+MAXIMUM = 2**63 - 1
+"""The largest amount that Kubernetes counts."""
 
 _SUFFIXES = {
     "n": Decimal("1e-9"),
@@ -30,14 +36,21 @@ def parse(value: int | str) -> Decimal:
         value: a whole number, or text such as "500m", "1.5", "4Gi", "1e3".
 
     Raises:
-        ValueError: it is no quantity, or a negative one.
+        ValueError: it is no quantity, or a negative one, or more than Kubernetes counts.
     """
-    match = re.fullmatch(r"\+?([0-9.]+)(.*)", str(value))
-    if not re.fullmatch(PATTERN, str(value)) or match is None:
-        raise ValueError(f"{value!r} is not a quantity that is 0 or more")
+    amount = value if isinstance(value, int) else _read(value)
+    if amount < 0:
+        raise ValueError(f"{shown(value)} is not a quantity that is 0 or more")
+    if amount > MAXIMUM:
+        raise ValueError(f"{shown(value)} is more than Kubernetes counts, at most 2^63 - 1")
+    return Decimal(amount)
+
+
+def _read(text: str) -> Decimal:
+    match = re.fullmatch(r"\+?([0-9.]+)(.*)", text) if len(text) <= MAX_LENGTH else None
+    if match is None or not re.fullmatch(PATTERN, text):
+        raise ValueError(f"{shown(text)} is not a quantity that is 0 or more")
     number, suffix = match.groups()
     if suffix in _SUFFIXES:
         return Decimal(number) * _SUFFIXES[suffix]
-    if suffix.startswith(("e", "E")):
-        return Decimal(number + suffix)
-    raise ValueError(f"{value!r} is not a quantity: {suffix!r} is no known suffix")
+    return Decimal(number + suffix)  # with an exponent

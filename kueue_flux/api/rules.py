@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kueue_flux.api.pod import Toleration
 
 HOSTNAME_LIMIT = 63  # characters, RFC 1035
+HOST_NETWORK_DNS = "ClusterFirstWithHostNet"
 FLAT = "kary:0"  # flux-broker-attributes(7), tbon.topo
 GENERATED_SUFFIX = "xxxxx"  # what the API server appends to metadata.generateName has this length
 SERVICES_SUFFIX = "-services"  # appended to the MiniCluster's name; the Flux Operator's convention
@@ -185,9 +186,14 @@ _FLAGS = {
     "simple",
     "shareProcessNamespace",
     "hostPID",
+    "hostNetwork",
+    "setHostnameAsFQDN",
     "completeWorkers",
     "rejoin",
 }
+
+
+_ON_HOST_NETWORK = f"has(self.network) && {_set('self.network.hostNetwork')}"
 
 
 def _environment_rules(at: str) -> list[Rule]:
@@ -458,6 +464,33 @@ RULES: list[Rule] = [
         "containers either share the pod's processes or see the node's",
         "remove hostPID or shareProcessNamespace",
         "pod.hostPID",
+    ),
+    Rule(
+        "spec.network",
+        f"!({_set('self.hostNetwork')} && {_set('self.setHostnameAsFQDN')})",
+        lambda network: _if(network.host_network and network.set_hostname_as_fqdn, "setHostnameAsFQDN"),
+        "on the node's network the host name is the node's",
+        "remove hostNetwork or setHostnameAsFQDN",
+        "setHostnameAsFQDN",
+    ),
+    Rule(
+        "spec",
+        f"!({_ON_HOST_NETWORK} && has(self.pod) && {_set('self.pod.dnsPolicy')}"
+        f" && self.pod.dnsPolicy != '{HOST_NETWORK_DNS}')",
+        lambda spec: _if(
+            spec.network.host_network and spec.pod.dns_policy not in ("", HOST_NETWORK_DNS), "pod.dnsPolicy"
+        ),
+        f"on the node's network brokers find one another by {HOST_NETWORK_DNS}, which is the default there",
+        "remove dnsPolicy or spec.network.hostNetwork",
+        "pod.dnsPolicy",
+    ),
+    Rule(
+        "spec",
+        f"!({_ON_HOST_NETWORK} && has(self.services) && size(self.services) > 0)",
+        lambda spec: _if(spec.network.host_network and bool(spec.services), "network.hostNetwork"),
+        "a NetworkPolicy lets the MiniCluster's pods reach its services, and does not know them on the node's network",
+        "remove hostNetwork or services",
+        "network.hostNetwork",
     ),
     Rule(
         "spec.pod",

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kueue_flux.api import record
 from kueue_flux.runtime.resource import Object
 
 MADE_FROM = "flux-framework.org/made-from"
@@ -24,7 +25,7 @@ _FLUX, _CERTIFICATE = "flux", "curveCert"
 
 def annotation(obj: Object) -> str:
     """What to write on the Job that is made from a MiniCluster."""
-    return json.dumps({"generation": obj["metadata"].get("generation", 0), "spec": _kept(obj["spec"])}, sort_keys=True)
+    return record.written({"generation": obj["metadata"].get("generation", 0), "spec": _kept(obj["spec"])})
 
 
 def specification(obj: Object, job: Object | None) -> dict[str, Any]:

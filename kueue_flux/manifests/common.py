@@ -18,9 +18,6 @@ SERVICES = "services"
 API_VERSION = "flux-framework.org/v1alpha2"
 KIND = "MiniCluster"
 
-# The flux broker's port, on every pod (flux-config-bootstrap(5)).
-BROKER_PORT = 8050
-
 
 def labels(name: str) -> dict[str, str]:
     """The labels by which everything that belongs to the MiniCluster `name` is found."""

@@ -30,6 +30,8 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         hosts=hosts,
         # full names say themselves where they are found
         domain="" if mc.spec.network.set_hostname_as_fqdn else mc.domain(cluster_domain),
+        # what a node calls its network interface nobody knows
+        interface="*" if mc.spec.network.host_network else "eth0",
         connect_timeout=mc.spec.flux.connect_timeout or None,
         topology=mc.spec.flux.topology or None,
         queue_policy=mc.spec.flux.scheduler.queue_policy or None,

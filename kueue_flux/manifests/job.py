@@ -4,15 +4,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
-from kueue_flux.flux.script import WORKER_LOST
+from kueue_flux.flux.script import NEVER_STARTED, WORKER_LOST
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.manifests.common import metadata
 from kueue_flux.manifests.pod import flux_container_name, pod_template
 from kueue_flux.manifests.view import view
 
 # Exit codes that do not come from the user's command: a worker's broker lost the instance (ours), SIGKILL
-# and SIGTERM from outside. The start script keeps them apart from a command that ends with the same code.
-KILLED = (137, 143)
+# and SIGTERM from outside, and a container that never came to run its command. The start script keeps them apart
+# from a command that ends with the same code.
+KILLED = (*NEVER_STARTED, 137, 143)
 LOST = (WORKER_LOST, *KILLED)
 
 # Spared by `backoffLimit`: the loss of a pod, not the failure of the command. When the lead is lost every
@@ -31,7 +32,7 @@ def job(mc: MiniCluster) -> dict[str, Any]:
     tolerations (partial admission, flavors), and volumes cannot be added once the Job exists, so
     the files of the admission are declared as volumes now and written later.
     """
-    size = mc.spec.size
+    size, limit = mc.spec.size, mc.spec.backoff_limit
     meta = metadata(mc, mc.name)
     meta["labels"] = {**mc.spec.job_labels, **queue_labels(mc), **meta["labels"]}
     # Its services come first: their quota is set aside before its own is looked for.
@@ -47,7 +48,7 @@ def job(mc: MiniCluster) -> dict[str, Any]:
             "completionMode": "Indexed",
             "parallelism": size,
             "completions": size,
-            "backoffLimit": mc.spec.backoff_limit or RETRIES_OF_A_LOST_INSTANCE * size,
+            "backoffLimit": RETRIES_OF_A_LOST_INSTANCE * size if limit is None else limit,
             "activeDeadlineSeconds": mc.spec.deadline_seconds,
             # The lead's end is the end: no waiting for workers that are still shutting down.
             "successPolicy": {"rules": [{"succeededIndexes": "0"}]},

@@ -51,6 +51,7 @@ def settings(mc: MiniCluster) -> dict[str, str]:
         layout.ENV_TIMED: "1" if logging.timed else "",
         layout.ENV_ZEROMQ: "1" if logging.zeromq else "",
         layout.ENV_WRAP: flux.wrap,
+        layout.ENV_HOST_PREFIX: f"{mc.name}-" if mc.spec.network.host_network else "",
         layout.ENV_LOGS: mc.flux_container.logs,
         layout.ENV_MOUNT: flux.container.mount_path,
         layout.ENV_PYTHON_PATH: flux.container.python_path,

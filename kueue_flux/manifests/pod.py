@@ -5,8 +5,9 @@ from typing import Any
 
 from kueue_flux.api.checks import FLUX_CONTAINER
 from kueue_flux.api.container import MiniClusterContainer
-from kueue_flux.api.flux import FluxContainer
+from kueue_flux.api.flux import BROKER_PORT, FluxContainer
 from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.api.rules import HOST_NETWORK_DNS
 from kueue_flux.flux import layout
 from kueue_flux.manifests import restful
 from kueue_flux.manifests.common import MINICLUSTER_UID, certificate_name, config_map_name, pod_labels
@@ -48,20 +49,39 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         "hostIPC": pod.host_ipc,
         "hostPID": pod.host_pid,
         "shareProcessNamespace": mc.spec.share_process_namespace,
-        "setHostnameAsFQDN": mc.spec.network.set_hostname_as_fqdn,
         "affinity": _affinity(mc),
         **placement(mc),
+        **_network(mc),
     }
     spec.update({key: value for key, value in optional.items() if value})
+    if mc.spec.network.host_network:
+        for built in (*spec["containers"], *spec.get("initContainers", [])):
+            _use_node_ports(built)
     template: dict[str, Any] = {"metadata": {"labels": {**pod.labels, **pod_labels(mc)}}, "spec": spec}
     if pod.annotations:
         template["metadata"]["annotations"] = pod.annotations
     return template
 
 
+def _network(mc: MiniCluster) -> dict[str, Any]:
+    """Fields that say which network the pod is in; empty ones may be left out."""
+    if mc.spec.network.host_network:
+        # Else a pod on the node's network asks the node's DNS, which knows no Services.
+        return {"hostNetwork": True, "dnsPolicy": HOST_NETWORK_DNS}
+    return {"setHostnameAsFQDN": mc.spec.network.set_hostname_as_fqdn}
+
+
+def _use_node_ports(built: dict[str, Any]) -> None:
+    """Say that ports are the node's, which Kubernetes wants to be told of pods on its network (Container.ports)."""
+    if "ports" in built:
+        built["ports"] = [{**port, "hostPort": port["containerPort"]} for port in built["ports"]]
+
+
 def _flux_container(mc: MiniCluster, flux_view: View) -> dict[str, Any]:
     user = mc.flux_container
     built = container(user, flux_container_name(mc), _settings(mc, flux_view))
+    if mc.spec.network.host_network:  # a node has one broker's port, so the scheduler puts no second pod there
+        built["ports"] = [*built.get("ports", []), {"containerPort": BROKER_PORT}]
     return {
         **built,
         # The script is the same for everyone; what the user typed reaches it as arguments, never as text.

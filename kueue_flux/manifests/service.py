@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from kueue_flux.api.flux import BROKER_PORT
 from kueue_flux.api.minicluster import MiniCluster
-from kueue_flux.manifests.common import BROKER_PORT, COMPLETION_INDEX, metadata, pod_labels
+from kueue_flux.manifests.common import COMPLETION_INDEX, metadata, pod_labels
 
 # The Job controller's label on a Job's pods (batch/v1).
 JOB_NAME = "batch.kubernetes.io/job-name"

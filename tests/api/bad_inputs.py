@@ -75,6 +75,60 @@ INVALID = [
     BadInput("maxSize below size", minicluster({"maxSize": 3}), "spec.maxSize", "maxSize is below size"),
     BadInput("tasks negative", minicluster({"tasks": -1}), "spec.tasks", "must be at least 0"),
     BadInput("deadline 0", minicluster({"deadlineSeconds": 0}), "spec.deadlineSeconds", "must be at least 1"),
+    BadInput(
+        "deadline that Kubernetes cannot count",
+        minicluster({"deadlineSeconds": 2**31}),
+        "spec.deadlineSeconds",
+        "must be at most 2147483647",
+    ),
+    BadInput(
+        "ttl that Kubernetes cannot count",
+        minicluster({"ttlSecondsAfterFinished": 2**31}),
+        "spec.ttlSecondsAfterFinished",
+        "must be at most 2147483647",
+    ),
+    BadInput(
+        "user that Linux does not have",
+        minicluster({"pod": {"securityContext": {"runAsUser": 2**31}}}),
+        "spec.pod.securityContext.runAsUser",
+        "must be at most 2147483647",
+    ),
+    BadInput(
+        "more tasks than a pod can have cores",
+        minicluster({"tasks": 2**31 - 1}),
+        "spec.tasks",
+        "each pod would have more tasks than the 65536 that are taken",
+        at_apply=False,
+    ),
+    *(
+        BadInput(
+            f"{part} of more cores than there are",
+            with_container(resources={part: {"cpu": "1e6"}}),
+            f"spec.containers[0].resources.{part}.cpu",
+            "each broker would have more cores than the 65536 that are taken",
+            at_apply=False,
+        )
+        for part in ("limits", "requests")
+    ),
+    *(
+        BadInput(
+            f"quantity that nobody can count: {amount[:24]}",
+            with_container(resources={"limits": {"cpu": amount}}),
+            "spec.containers[0].resources.limits.cpu",
+            "is not a quantity that is 0 or more; write it as 2, 500m or 4Gi",
+        )
+        for amount in ("1e3000000", "1e9999999999999999999", "1e5000", "9" * 5000, "1." + "0" * 5000)
+    ),
+    *(
+        BadInput(
+            f"quantity above Kubernetes' largest: {amount}",
+            with_container(resources={"limits": {"memory": amount}}),
+            "spec.containers[0].resources.limits.memory",
+            "is more than Kubernetes counts, at most 2^63 - 1",
+            at_apply=False,
+        )
+        for amount in ("1e99", "9223372036854775808", "9.3E", "8Ei")
+    ),
     BadInput("backoff negative", minicluster({"backoffLimit": -1}), "spec.backoffLimit", "must be at least 0"),
     BadInput(
         "ttl negative",
@@ -186,6 +240,74 @@ INVALID = [
     ),
     BadInput("image empty", with_container(image=""), "spec.containers[0].image", "is not an image reference"),
     BadInput("image with blanks", with_container(image="a b"), "spec.containers[0].image", "is not an image"),
+    *(
+        BadInput(
+            f"control characters: {path}",
+            obj,
+            f"spec.{path}",
+            words,
+        )
+        for path, obj, words in (
+            ("containers[0].image", with_container(image="a\x1b[31m"), "is not an image reference of printable ASCII"),
+            ("containers[0].image", with_container(image="a\u009b31m"), "is not an image reference of printable ASCII"),
+            ("containers[0].workingDir", with_container(workingDir="/a\x1bc"), "'/a\\x1bc' is not an absolute path"),
+            (
+                "containers[0].volumes.data.path",
+                with_container(volumes={"data": {"path": "/a\x07"}}),
+                "is not an absolute path",
+            ),
+            (
+                "containers[0].secrets.A.key",
+                with_container(secrets={"A": {"name": "a", "key": "b\x1b"}}),
+                "is not a key",
+            ),
+            ("pod.schedulerName", minicluster({"pod": {"schedulerName": "a\x1b"}}), "is not the name of an object"),
+            ("flux.wrap", minicluster({"flux": {"wrap": "a\x1b"}}), "is not one line without control characters"),
+        )
+    ),
+    *(
+        BadInput(f"words without end: {path}", obj, f"spec.{path}", "must have at most 65536 characters")
+        for path, obj in (
+            ("flux.optionFlags", minicluster({"flux": {"optionFlags": "-" + "a" * 65536}})),
+            ("flux.submitCommand", minicluster({"flux": {"submitCommand": "a" * 65537}})),
+            ("containers[0].commands.prefix", with_container(commands={"prefix": "a" * 65537})),
+        )
+    ),
+    BadInput(
+        "argument that Linux does not take",
+        with_container(command="echo " + "a" * 131072),
+        "spec.containers[0].command",
+        "has a word of 131072 bytes, and Linux starts no program with one of more than 131071",
+        at_apply=False,
+    ),
+    BadInput(
+        "shell text that Linux does not take",
+        with_container(command="echo $HOME " + "é" * 65536),
+        "spec.containers[0].command",
+        "has a word of 131083 bytes",
+        at_apply=False,
+    ),
+    BadInput(
+        "variable that Linux does not take",
+        with_container(environment={"A": "a" * 131070}),
+        "spec.containers[0].environment.A",
+        "has 131072 bytes, and Linux starts no program",
+        at_apply=False,
+    ),
+    BadInput(
+        "service's command that Linux does not take",
+        with_service(command="a" * 131072),
+        "spec.services[0].command",
+        "bytes, and Linux starts no program",
+        at_apply=False,
+    ),
+    BadInput(
+        "a specification that no Job can keep",
+        with_container(command="", commands={"script": "a" * 254_000}),
+        "spec",
+        "bytes as JSON, and the Job that is made from it can keep 253952",
+        at_apply=False,
+    ),
     BadInput(
         "single quote open",
         with_container(command="echo 'hello world"),
@@ -535,6 +657,33 @@ INVALID = [
     ),
     BadInput(
         "affinity to nothing", minicluster({"pod": {"nodeAffinity": {"a": []}}}), "spec.pod.nodeAffinity.a", "no values"
+    ),
+    BadInput(
+        "the node's network and full host names",
+        minicluster({"network": {"hostNetwork": True, "setHostnameAsFQDN": True}}),
+        "spec.network.setHostnameAsFQDN",
+        "the host name is the node's",
+    ),
+    BadInput(
+        "the node's network and the node's DNS",
+        minicluster({"network": {"hostNetwork": True}, "pod": {"dnsPolicy": "Default"}}),
+        "spec.pod.dnsPolicy",
+        "brokers find one another by ClusterFirstWithHostNet",
+    ),
+    BadInput(
+        "the node's network and services",
+        minicluster({"network": {"hostNetwork": True}, "services": [{"name": "a", "image": "b"}]}),
+        "spec.network.hostNetwork",
+        "a NetworkPolicy lets the MiniCluster's pods reach its services",
+    ),
+    BadInput(
+        "the broker's port on the node's network",
+        minicluster(
+            {"network": {"hostNetwork": True}, "containers": [{"image": "a", "command": "b", "ports": [8050]}]}
+        ),
+        "spec.containers[0].ports[0]",
+        "8050 is the broker's port",
+        at_apply=False,
     ),
     BadInput(
         "processes of the pod and of the node",

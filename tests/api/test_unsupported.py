@@ -65,7 +65,7 @@ ACTED_ON = {
     "spec.flux.scheduler": "simple queuePolicy",
     "spec.archive": "path",
     "spec.logging": "quiet debug strict zeromq timed",
-    "spec.network": "headlessName disableAffinity setHostnameAsFQDN",
+    "spec.network": "headlessName disableAffinity setHostnameAsFQDN hostNetwork",
     "spec.pod": (
         "annotations labels nodeSelector nodeAffinity tolerations serviceAccountName automountServiceAccountToken "
         "schedulerName runtimeClassName securityContext dnsPolicy restartPolicy hostIPC hostPID resources"

@@ -84,3 +84,9 @@ def test_a_certificate_is_found_again_as_long_as_it_is_the_same(now: Object, cha
 def test_a_certificate_that_is_added_later_does_not_count():
     assert specification(with_certificate(TEXT), job(MADE)) == SPEC
     assert is_changed(with_certificate(TEXT), job(MADE))
+
+
+def test_the_annotation_is_no_longer_than_it_must_be():
+    text = annotation(minicluster(3, jobLabels={"ü": "\n"}))
+    assert text.startswith('{"generation":3,"spec":{"containers":[{"image":"i"}],"jobLabels":{"ü":"\\n"},')
+    assert specification(minicluster(3), job(text))["jobLabels"] == {"ü": "\n"}

@@ -242,3 +242,21 @@ def test_a_munge_key_that_cannot_be_put_there(boot, tmp_path):
         assert ended(instance) == [1]
         assert "the key of spec.flux.mungeSecret cannot be put at /proc/munge/munge.key" in instance.stderr()
         assert instance.termination().reason == Reason.FLUX_FAILED
+
+
+# -- the node's network
+
+
+def test_brokers_have_their_pods_names_where_hostname_prints_another(boot, shell):
+    env = {layout.ENV_HOSTNAME: "", layout.ENV_HOST_PREFIX: "mc-"}
+    command = "hostname; flux getattr hostlist; flux resource list -no {nodelist}; flux run -N2 hostname"
+    instance = boot("--", "sh", "-c", command, mode=Mode.LAUNCHER, size=2, shell=shell, env=env)
+    for rank in range(2):
+        file = instance.directory / f"config-{rank}" / layout.BROKER_FILE
+        file.write_text(file.read_text().replace("tcp://lo:", "tcp://*:"))  # whatever the node's interface is called
+    with instance:
+        assert ended(instance) == [0, 0]
+        node, brokers, *lines = instance.stdout().splitlines()
+        assert brokers == "mc-[0-1]"
+        assert "mc-[0-1]" in lines
+        assert lines[-2:] == [node] * 2

@@ -70,8 +70,8 @@ def test_user_text_is_never_shell_text():
 
 def test_the_codes_agree():
     assert f"worker_lost={script.WORKER_LOST}\n" in TEXT
-    reserved = re.search(r'\*:"\$worker_lost" \| \*:(\d+) \| \*:(\d+)\) exit 1', TEXT)
-    assert {script.WORKER_LOST, *map(int, reserved.groups())} == script.RESERVED
+    reserved = re.search(r'\*:"\$worker_lost"((?: \| \*:\d+)+)\) exit 1', TEXT)
+    assert {script.WORKER_LOST, *map(int, re.findall(r"\d+", reserved[1]))} == script.RESERVED
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -102,6 +102,12 @@ def test_shellcheck():
         (["sh", "-c", "kill -KILL $$"], 1, Termination(137, Reason.COMMAND_SIGNALED)),
         (["sh", "-c", "exit 143"], 1, Termination(143, Reason.COMMAND_SIGNALED)),
         (["sh", "-c", "exit 113"], 1, Termination(113, Reason.COMMAND_FAILED)),
+        (["sh", "-c", "exit 2"], 1, Termination(2, Reason.COMMAND_FAILED)),
+        (["sh", "-c", "exit 128"], 1, Termination(128, Reason.COMMAND_FAILED)),
+        # Linux has 64 signals
+        (["sh", "-c", "exit 192"], 192, Termination(192, Reason.COMMAND_SIGNALED)),
+        (["sh", "-c", "exit 193"], 193, Termination(193, Reason.COMMAND_FAILED)),
+        (["sh", "-c", "exit 255"], 255, Termination(255, Reason.COMMAND_FAILED)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -543,3 +549,13 @@ def test_zeromq(finished):
     told = finished("--", "true", env={layout.ENV_ZEROMQ: "1"}).directory.joinpath("broker-0").read_text()
     assert "-Stbon.zmqdebug=1\n" in told
     assert "-Slog-stderr-level=7\n" in told
+
+
+def test_on_the_node_s_network_a_broker_has_its_pod_s_name(finished, shell, tmp_path):
+    wrapper = tmp_path / "wrapper"
+    wrapper.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >"$0.$JOB_COMPLETION_INDEX"; exec "$@"\n')
+    wrapper.chmod(0o755)
+    env = {layout.ENV_HOSTNAME: "", layout.ENV_HOST_PREFIX: "other-", layout.ENV_WRAP: str(wrapper)}
+    finished("--", "true", size=2, shell=shell, env=env)
+    for rank in (0, 1):
+        assert f"-Shostname=other-{rank}" in Path(f"{wrapper}.{rank}").read_text().splitlines()

@@ -13,6 +13,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 MAX_EXEC = "kueue.x-k8s.io/max-exec-time-seconds"
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 EQUAL = "kueue.x-k8s.io/job-completions-equal-parallelism"
+SPARED = [2, 113, 128, 137, 143]
 OURS = {"app.kubernetes.io/managed-by": "kueue-flux", "flux-framework.org/minicluster": "hello"}
 
 
@@ -54,7 +55,7 @@ def test_the_whole_job() -> None:
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                     {
                         "action": "FailJob",
-                        "onExitCodes": {"containerName": "flux", "operator": "NotIn", "values": [113, 137, 143]},
+                        "onExitCodes": {"containerName": "flux", "operator": "NotIn", "values": SPARED},
                     },
                 ]
             },
@@ -105,7 +106,8 @@ def test_partial_admission_takes_two_annotations_or_none(mc: MiniClusterBuilder,
         (minicluster().size(1), 3),
         (minicluster().size(64), 192),
         (minicluster().spec(backoffLimit=7), 7),
-        (minicluster().spec(backoffLimit=0), 12),  # Go clients write 0 for unset, as the Flux Operator's do
+        (minicluster().spec(backoffLimit=0), 0),
+        (minicluster().spec(backoffLimit=None), 12),
     ],
 )
 def test_backoff_limit(mc: MiniClusterBuilder, limit: int) -> None:
@@ -130,7 +132,7 @@ def test_the_failure_policy_names_the_container_as_the_user_does() -> None:
 def test_a_view_that_cannot_be_copied_is_not_tried_again(container: dict[str, Any], copying: list[str]) -> None:
     rules = build(minicluster().spec(flux={"container": container}))["spec"]["podFailurePolicy"]["rules"][2:]
     assert [rule["action"] for rule in rules] == ["FailJob" for _ in copying]
-    exits = [{"containerName": name, "operator": "NotIn", "values": [137, 143]} for name in copying]
+    exits = [{"containerName": name, "operator": "NotIn", "values": [2, 128, 137, 143]} for name in copying]
     assert [rule["onExitCodes"] for rule in rules] == exits
 
 
@@ -138,7 +140,7 @@ def test_the_start_script_reserves_what_the_failure_policy_spares() -> None:
     assert frozenset(LOST) == RESERVED
 
 
-@pytest.mark.parametrize(("complete", "spared"), [(False, [113, 137, 143]), (True, [137, 143])])
+@pytest.mark.parametrize(("complete", "spared"), [(False, SPARED), (True, [2, 128, 137, 143])])
 def test_where_lost_workers_have_completed_a_lost_instance_cannot_run_again(complete: bool, spared: list[int]) -> None:
     (_, rule) = build(minicluster().flux(completeWorkers=complete))["spec"]["podFailurePolicy"]["rules"]
     assert rule["onExitCodes"]["values"] == spared

@@ -1,6 +1,12 @@
 """Service and NetworkPolicy: names for the brokers, and who may reach them."""
 
+import tomllib
+
+import pytest
+
+from kueue_flux.kueue.workload import Admission
 from kueue_flux.manifests.common import pod_labels
+from kueue_flux.manifests.config_map import config_map
 from kueue_flux.manifests.network_policy import network_policy
 from kueue_flux.manifests.pod import pod_template
 from kueue_flux.manifests.service import service, sidecar_services
@@ -64,3 +70,30 @@ def test_pods_of_another_minicluster_of_the_name_are_not_selected() -> None:
     selector = service(minicluster().build())["spec"]["selector"]
     assert selector.items() <= labels.items()
     assert not selector.items() <= former.items()
+
+
+def test_the_node_s_network() -> None:
+    mc = minicluster().network(hostNetwork=True).container(ports=[80]).sidecar("web", ports=[81]).build()
+    spec = pod_template(mc)["spec"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    (flux,), (*_, web) = spec["containers"], spec["initContainers"]
+    broker = {"containerPort": 8050, "hostPort": 8050}  # which keeps two of them from one node
+    assert flux["ports"] == [{"containerPort": 80, "hostPort": 80}, broker]
+    assert web["ports"] == [{"containerPort": 81, "hostPort": 81}]
+    assert {"name": "KUEUE_FLUX_HOST_PREFIX", "value": "hello-"} in flux["env"]
+    data = config_map(mc, Admission("a", 2), "example.org")["data"]
+    bootstrap = tomllib.loads(data["broker.toml"])["bootstrap"]
+    assert bootstrap["default_bind"] == "tcp://*:%p"
+    # DNS has the pods' names all the same, with the nodes' addresses
+    assert bootstrap["default_connect"] == "tcp://%h.hello.team.svc.example.org:%p"
+    assert bootstrap["hosts"] == [{"host": "hello-[0-1]"}]
+    assert '"nodelist": ["hello-[0-1]"]' in data["R.json"]
+
+
+@pytest.mark.parametrize("field", ["hostNetwork", "dnsPolicy"])
+def test_a_network_of_their_own(field: str) -> None:
+    mc = minicluster().container(ports=[80]).build()
+    spec = pod_template(mc)["spec"]
+    assert field not in spec
+    assert spec["containers"][0]["ports"] == [{"containerPort": 80}]
+    assert "KUEUE_FLUX_HOST_PREFIX" not in {variable["name"] for variable in spec["containers"][0]["env"]}

@@ -133,7 +133,7 @@ def test_tasks_are_spread_over_the_ranks(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "reason"),
     [
-        (["sh", "-c", "exit $FLUX_TASK_RANK"], 2, "CommandFailed"),
+        (["sh", "-c", "exit $((FLUX_TASK_RANK + 1))"], 3, "CommandFailed"),
         (["no-such-command"], 127, "CommandNotFound"),
         (["/etc/passwd"], 126, "CommandNotExecutable"),
     ],

@@ -48,7 +48,7 @@ why() {
     case $1 in
         126) echo CommandNotExecutable ;;
         127) echo CommandNotFound ;;
-        *) if [ "$1" -gt 128 ]; then echo CommandSignaled; else echo CommandFailed; fi ;;
+        *) if [ "$1" -gt 128 ] && [ "$1" -le 192 ]; then echo CommandSignaled; else echo CommandFailed; fi ;;
     esac
 }
 

@@ -38,7 +38,7 @@ finish() {
     case $2:$1 in
         Terminated:*) exit 143 ;;
         WorkerLost:*) exit "$worker_lost" ;;
-        *:"$worker_lost" | *:137 | *:143) exit 1 ;; # a command's own, but to the Job they mean something else
+        *:"$worker_lost" | *:2 | *:128 | *:137 | *:143) exit 1 ;; # a command's own, but to the Job they mean something else
     esac
     exit "$1"
 }

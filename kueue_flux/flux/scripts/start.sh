@@ -11,7 +11,7 @@ view=${KUEUE_FLUX_VIEW:-}
 mount=${KUEUE_FLUX_MOUNT:-}
 grace=${KUEUE_FLUX_GRACE:-10}
 full_rc=${KUEUE_FLUX_FULL_RC:-}
-hostname=${KUEUE_FLUX_HOSTNAME:-}
+host_prefix=${KUEUE_FLUX_HOST_PREFIX:-}
 logs=${KUEUE_FLUX_LOGS:-}
 wrap=${KUEUE_FLUX_WRAP:-}
 zeromq=${KUEUE_FLUX_ZEROMQ:-}
@@ -379,6 +379,7 @@ case $rank in
         finish 1 FluxFailed
         ;;
 esac
+hostname=${KUEUE_FLUX_HOSTNAME:-${host_prefix:+$host_prefix$rank}}
 if ! size=$(number size) || ! number tasks >/dev/null; then
     complain "$config/size and $config/tasks must hold a number each"
     finish 1 FluxFailed
