@@ -18,9 +18,8 @@ from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
 from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import MINICLUSTERS
-from kueue_flux.controller.services import Services, Turns
-from kueue_flux.kueue import workload
-from kueue_flux.kueue.workload import Signal, WorkloadView
+from kueue_flux.controller.services import Services, Turns, workload_of
+from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Result
@@ -140,7 +139,7 @@ class Reconciler:
             facts.services = self._services(self._job_of(obj, mc.services_name))
         if job is None:
             return facts
-        facts.workload = self._workload_of(job)
+        facts.workload = workload_of(self._workloads, job)
         if facts.workload:
             facts.position = self._positions.get((mc.namespace, facts.workload.name))
         facts.pods = self._pods_of(job, flux_container_name(mc))
@@ -152,17 +151,7 @@ class Reconciler:
     def _services(self, job: Object | None) -> Services:
         if job is None:
             return Services()
-        return Services(job, self._workload_of(job), self._pods_of(job, None))
-
-    def _workload_of(self, job: Object) -> WorkloadView | None:
-        found = self._workloads.owned_by(job["metadata"]["uid"])
-        # Kueue keeps one; while it replaces it by another, the newer counts.
-        newest = max(
-            (w for w in found if "deletionTimestamp" not in w["metadata"]),
-            key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]),
-            default=None,
-        )
-        return workload.read(newest) if newest else None
+        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None))
 
     def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
         found = self._pods.owned_by(job["metadata"]["uid"])

@@ -16,7 +16,7 @@ from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
-from kueue_flux.controller.services import Services
+from kueue_flux.controller.services import SPEC_CHANGED, Services
 from kueue_flux.controller.writes import (
     ConflictingControllerError,
     LeftoverError,
@@ -189,14 +189,14 @@ async def compare(turn: Turn) -> bool:
         return True
     if accepted.is_changed(turn.obj, job):
         turn.trouble = Signal(
-            "SpecChanged",
+            SPEC_CHANGED,
             "spec was changed after the Job was created, and the Job keeps the first one: undo the change, or delete "
             "this MiniCluster and submit the new one",
         )
     elif turn.facts.mc.queue and turn.facts.queue != turn.facts.mc.queue:
         was = f"queue {turn.facts.queue}" if turn.facts.queue else "no queue"
         turn.trouble = Signal(
-            "SpecChanged",
+            SPEC_CHANGED,
             f"the queue was changed to {turn.facts.mc.queue} after the Job was created for {was}: "
             "undo the change, or delete this MiniCluster and submit it again",
         )
