@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from kueue_flux.controller import resources
+from kueue_flux.controller import metrics, resources
 from kueue_flux.controller.positions import Positions, Waiting
 from kueue_flux.controller.reconcile import Reconciler
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, PODS, WORKLOADS
@@ -72,7 +72,7 @@ async def run(args: argparse.Namespace) -> int:
     _route(controller, miniclusters, jobs, pods, workloads)
     _pass_turns(controller, reconciler.turns, miniclusters, jobs, workloads)
     positions.subscribe(controller.enqueue)
-    manager.add_ready_check("other-operator", reconciler.conflicts.describe)
+    metrics.contested.set_function(lambda: len(reconciler.conflicts))
     manager.while_leading(positions.run)
     return await manager.run()
 

@@ -12,7 +12,7 @@ from typing import Any
 from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller import accepted, mounts, status
-from kueue_flux.controller.conflicts import HOLD, Conflicts
+from kueue_flux.controller.conflicts import CLOCK_SKEW, HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
@@ -106,9 +106,10 @@ async def notice_others(turn: Turn) -> bool:
     key = (mc.namespace, mc.name)
     written = {manager: time or stamp(turn.now) for manager, time in turn.obj.get(FOREIGN_WRITERS, {}).items()}
     # A field that we do not write, or write with the same value, stays theirs: an old trace is no sign of work.
-    recent = {by: at for by, time in written.items() if turn.now - (at := datetime.fromisoformat(time)) < HOLD}
+    times = {manager: datetime.fromisoformat(time) for manager, time in written.items()}
+    recent = {manager: at for manager, at in times.items() if -CLOCK_SKEW <= turn.now - at < HOLD}
     if recent:
-        turn.conflicts.see(key, f"{', '.join(sorted(recent))} writes its status", max(recent.values()))
+        turn.conflicts.see(key, f"{', '.join(sorted(recent))} writes its status", min(max(recent.values()), turn.now))
     conflict = turn.conflicts.current(key, turn.now)
     if conflict is None:
         return True

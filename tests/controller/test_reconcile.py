@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -898,7 +899,7 @@ async def test_another_operators_job_is_not_touched(world: World, life: Life) ->
     assert world.reasons()["Accepted"] == "False ConflictingController"
     assert world.get(JOBS) == theirs
     assert life.adapter
-    assert life.adapter.reconciler.conflicts.describe() is not None
+    assert life.adapter.reconciler.conflicts
 
 
 def scribble(world: World, **fields: Any) -> None:
@@ -918,7 +919,7 @@ async def test_another_writer_of_the_status_is_answered_once_a_minute(world: Wor
     await life.settle()
     assert world.reasons()["Accepted"] == "False ConflictingController"
     assert "flux-operator writes its status" in world.message("Accepted")
-    assert life.adapter.reconciler.conflicts.describe() is not None
+    assert life.adapter.reconciler.conflicts
     before = life.adapter.writes
     for number in range(5):
         world.pass_time(5)
@@ -950,9 +951,22 @@ async def test_the_trace_that_an_operator_has_left_does_not_count_for_ever(world
     world.pass_time(61)
     await life.settle()
     assert "flux-operator" in {entry["manager"] for entry in world.get(MINICLUSTERS)["metadata"]["managedFields"]}
-    assert life.adapter.reconciler.conflicts.describe() is None
+    assert not life.adapter.reconciler.conflicts
     assert world.reasons()["Accepted"] == "True Accepted"
     assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+@pytest.mark.parametrize(("ahead", "counts"), [(59, True), (61, False), (10**9, False)])
+async def test_a_trace_from_the_future_is_nobodys(world: World, life: Life, ahead: int, counts: bool) -> None:
+    """Users can write managedFields; clocks may differ by a minute."""
+    await run_until(life, world.make_workload)
+    time = (world.api.now + timedelta(seconds=ahead)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    forged = {"manager": "forged", "subresource": "status", "time": time, "fieldsV1": {"f:status": {"f:theirs": {}}}}
+    world.edit(MINICLUSTERS, lambda obj: obj["metadata"].update(managedFields=[forged]))
+    await life.settle()
+    assert world.reasons()["Accepted"] == ("False ConflictingController" if counts else "True Accepted")
+    assert life.adapter
+    assert len(life.adapter.reconciler.conflicts) == counts
 
 
 async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, life: Life) -> None:
@@ -963,7 +977,7 @@ async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, li
     world.admit()
     world.pass_time(61)
     await life.settle()
-    assert life.adapter.reconciler.conflicts.describe() is None
+    assert not life.adapter.reconciler.conflicts
     assert world.reasons()["Accepted"] == "True Accepted"
     assert world.reasons()["Ready"] == "True BrokersUp"
 
