@@ -216,8 +216,10 @@ def ending(facts: Facts, now: datetime) -> Signal | None:
     if decided is None:
         return None
     end = facts.termination
-    if end is None and not _past_last_words(facts, now):
+    if (end is None or facts.timed_out) and not _past_last_words(facts, now):
         return None
+    if facts.timed_out:
+        return decided
     if decided.reason == "Succeeded":
         stopped = end is not None and end.reason is Reason.STOPPED
         return Signal("Succeeded", "it was stopped" if stopped else "the command exited with code 0")

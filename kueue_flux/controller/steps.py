@@ -208,6 +208,9 @@ async def withdraw(turn: Turn) -> bool:
     """Delete the files of an admission that has ended: by eviction, or because the run is over."""
     facts = turn.facts
     if facts.finished:
+        if facts.timed_out and facts.job is not None:
+            # Nothing has ended it: were its Workload activated again, pods would come that nothing is written for.
+            await _delete_job(turn, facts.job)
         injected = facts.condition("Injected")
         if facts.over and injected and injected["status"] == "True":
             await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
@@ -231,7 +234,8 @@ async def serve(turn: Turn) -> bool:
     if services is None or facts.job is None:
         return True
     if facts.decided or facts.finished:
-        await _end_services(turn, services)
+        if services.job is not None:
+            await _delete_job(turn, services.job)
     elif services.job is None:  # somebody has deleted it
         await _create_services(turn, services_job(facts.mc))
     elif services.gated and (services.queue is None or turn.has_turn()):
@@ -247,10 +251,10 @@ async def serve(turn: Turn) -> bool:
 UNGATED = {"metadata": {"annotations": {kueue.ADMISSION_GATED_BY: None}}}
 
 
-async def _end_services(turn: Turn, services: Services) -> None:
-    if services.job is None or "deletionTimestamp" in services.job["metadata"]:
+async def _delete_job(turn: Turn, job: Object) -> None:
+    meta = job["metadata"]
+    if "deletionTimestamp" in meta:
         return
-    meta = services.job["metadata"]
     try:
         await turn.client.delete(JOBS, meta["name"], meta["namespace"], uid=meta["uid"])
     except ApiError as error:
@@ -371,7 +375,7 @@ async def wait(turn: Turn) -> bool:
         created = datetime.fromisoformat(facts.job["metadata"]["creationTimestamp"])
         if turn.now - created < status.KUEUE_GRACE:
             turn.wake(status.KUEUE_GRACE - (turn.now - created))
-    if facts.decided and facts.termination is None and not facts.finished:
+    if facts.decided and (facts.termination is None or facts.timed_out) and not facts.finished:
         turn.wake(timedelta(seconds=1))
     return True
 

@@ -888,6 +888,58 @@ async def test_files_that_a_deleted_minicluster_of_the_name_left_give_way(world:
     assert world.reasons()["Ready"] == "True BrokersUp"
 
 
+# -- longer than Kueue allows
+
+
+def time_out(world: World) -> None:
+    """Kueue deactivates the Workload and suspends the Job, whose pods go."""
+    world.evict("DeactivatedDueToMaximumExecutionTimeExceeded", "exceeding the maximum execution time")
+    world.edit(WORKLOADS, lambda obj: obj["spec"].update(active=False), f"job-{NAME}")
+
+
+def suspended(world: World) -> None:
+    world.suspend()
+    world._job_condition(builders.condition("Suspended", at=world.stamp))
+
+
+async def test_a_run_that_takes_longer_than_kueue_allows_has_failed(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, lambda: time_out(world))
+    assert world.files() is None
+    assert world.reasons()["Finished"] == "False Waiting"
+    await life.stage(lambda: suspended(world))
+    assert world.reasons()["Finished"] == "False Waiting", "it may have ended well in the last moment"
+    await life.stage(lambda: None)
+    assert world.reasons()["Finished"] == "True Failed"
+    assert world.message("Finished") == (
+        "MaximumExecutionTimeExceeded: it ran longer than kueue.x-k8s.io/max-exec-time-seconds allows"
+    )
+    assert "exitCode" not in world.status
+    assert ("Warning", "Failed") in told(life)
+    assert world.api.get(JOBS, NAME, NAMESPACE) is None, "nothing comes of it any more"
+    world.api.collect_garbage()
+    await life.settle()
+    assert world.kinds() == {"MiniCluster", "Service", "NetworkPolicy"}
+
+
+async def test_a_run_that_ended_well_as_its_time_was_over_has_succeeded(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, world.end_lead)
+    await life.stage(lambda: (time_out(world), suspended(world)))
+    await life.stage(world.decide_job)
+    await life.stage(world.finish_job)
+    assert world.reasons()["Finished"] == "True Succeeded"
+    assert world.get(JOBS)
+
+
+async def test_any_other_deactivation_is_waited_out(world: World, life: Life) -> None:
+    def deactivate() -> None:
+        world.evict("DeactivatedDueToRequeuingLimitExceeded", "it was requeued too often")
+        world.edit(WORKLOADS, lambda obj: obj["spec"].update(active=False), f"job-{NAME}")
+
+    await run_until(life, world.make_workload, world.admit, deactivate, lambda: suspended(world), world.release)
+    assert world.reasons()["Finished"] == "False Waiting"
+    assert "(it was requeued too often): it is queued again once" in world.message("QuotaReserved")
+
+
 # -- another operator
 
 

@@ -93,6 +93,10 @@ def brief(answer: tuple[bool, Signal]) -> tuple[bool, str, str]:
     return answer[0], answer[1].reason, answer[1].message
 
 
+DEACTIVATED = (
+    "Workload job-hello is deactivated: it is queued again once its spec.active is true: "
+    """kubectl patch workload job-hello --type merge -p '{"spec":{"active":true}}'"""
+)
 KUEUE_NOT_READY = (
     "Kueue has made no Workload for this Job in 10 s: check that Kueue is installed and running, that its batch/job "
     "integration is on, that this namespace matches its managedJobsNamespaceSelector"
@@ -118,7 +122,7 @@ KUEUE_NOT_READY = (
         ),
         (
             facts(workload=workload().spec(active=False)),
-            (False, "Deactivated", "the Workload is deactivated; set its spec.active to true to queue it again"),
+            (False, "Deactivated", DEACTIVATED),
         ),
         (facts(workload=workload().reserved()), (True, "QuotaReserved", "quota is reserved for Workload job-hello")),
         (facts(workload=workload().admitted()), (True, "QuotaReserved", "quota is reserved for Workload job-hello")),
