@@ -4,8 +4,11 @@ Everything is decided from the stores. What a turn writes it puts into the store
 turn does not act on the past.
 """
 
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -28,6 +31,24 @@ from kueue_flux.runtime.resource import Key, Object
 from kueue_flux.runtime.store import Store
 
 log = structlog.get_logger(__name__)
+
+
+@lru_cache(maxsize=1024)  # each pod is spoken of once
+def _pass_over(namespace: str, pod: str, uid: str) -> None:
+    log.warning("a pod's completion index is no number: it is passed over", namespace=namespace, pod=pod, uid=uid)
+
+
+FAILED = "InternalError"
+
+
+def _failed(error: Exception) -> Signal:
+    """Say where a turn failed by a fault of ours. Not the error's own words: there may be a secret in them."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((frame for frame in reversed(frames) if "kueue_flux" in frame.filename), frames[-1])
+    where = f"{type(error).__name__} in {place.name}, {Path(place.filename).name} line {place.lineno}"
+    return Signal(
+        FAILED, f"kueue-flux failed on this MiniCluster ({where}), and tries again: its log tells more; report it"
+    )
 
 
 class Events(Protocol):
@@ -93,12 +114,24 @@ class Reconciler:
 
         Raises:
             ApiError: A write failed; the turn is to be repeated with back-off.
+            Exception: A fault of ours, which the status tells too; the turn is to be repeated likewise.
         """
         obj = self._miniclusters.get(*key)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             self.conflicts.forget(key)
             self._lagging.pop(key, None)
             return None  # garbage collection follows the ownerReferences
+        try:
+            return await self._turn(key, obj)
+        except ApiError:
+            raise
+        except Exception as error:
+            failed = _failed(error)
+            if await self._write(obj, status.refusal(obj, failed, self._clock())):
+                self._events.event(obj, "Warning", failed.reason, failed.message, action="Reconcile")
+            raise
+
+    async def _turn(self, key: Key, obj: Object) -> Result | None:
         job = self._job_of(obj)
         try:
             mc = self._parsed.get(obj, job)
@@ -155,7 +188,13 @@ class Reconciler:
 
     def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
         found = self._pods.owned_by(job["metadata"]["uid"])
-        return [pods.read(pod, container) for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        views = []
+        for pod in found:
+            if not pods.is_numbered(pod):
+                _pass_over(pod["metadata"]["namespace"], pod["metadata"]["name"], pod["metadata"]["uid"])
+            elif "deletionTimestamp" not in pod["metadata"]:
+                views.append(pods.read(pod, container))
+        return views
 
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]

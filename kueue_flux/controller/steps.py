@@ -301,9 +301,7 @@ async def inject(turn: Turn) -> bool:
     turn.injected += 1
     where = f" by ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
     turn.events.append(("Normal", "Admitted", f"{admission.size} of {facts.mc.spec.size} pods admitted{where}"))
-    turn.events.append(
-        ("Normal", "FilesWritten", f"certificate and configuration for {admission.size} brokers written")
-    )
+    turn.events.append(("Normal", "FilesWritten", status.files_written(admission.size)))
     return True
 
 

@@ -7,7 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from kueue_flux.controller import steps
 from kueue_flux.controller.resources import (
     CONFIG_MAPS,
     JOBS,
@@ -938,6 +940,50 @@ async def test_any_other_deactivation_is_waited_out(world: World, life: Life) ->
     await run_until(life, world.make_workload, world.admit, deactivate, lambda: suspended(world), world.release)
     assert world.reasons()["Finished"] == "False Waiting"
     assert "(it was requeued too often): it is queued again once" in world.message("QuotaReserved")
+
+
+# -- what we did not think of
+
+
+@pytest.mark.parametrize("builder", ["before_admission", "after_admission"])
+async def test_a_fault_of_ours_is_told_and_tried_again(
+    world: World, life: Life, monkeypatch: pytest.MonkeyPatch, builder: str
+) -> None:
+    """At submission, and when the files are written."""
+
+    def fail(*args: Any, **options: Any) -> list[Object]:
+        raise KeyError("a secret")
+
+    if builder == "after_admission":
+        await run_until(life, world.make_workload)
+        world.admit()
+    else:
+        world.submit(queued())
+    assert life.adapter
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, builder, fail)
+        for _ in range(3):
+            life.adapter.hear_all()
+            with pytest.raises(KeyError):
+                await life.adapter.turn()
+    assert world.reasons()["Accepted"] == "False InternalError"
+    assert "KeyError in" in world.message("Accepted")
+    assert "a secret" not in world.message("Accepted")
+    assert told(life).count(("Warning", "InternalError")) == 1
+    await life.settle()
+    assert world.reasons()["Accepted"] == "True Accepted"
+
+
+async def test_a_pod_with_an_index_that_is_no_number_is_passed_over(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    odd = builders.pod(world.get(JOBS), suffix="odd").label(builders.INDEX, "x").obj()
+    assert life.adapter
+    life.adapter.stores[PODS].observe({**odd, "metadata": {**odd["metadata"], "resourceVersion": "9999"}})
+    with capture_logs() as logs:
+        await life.adapter.turn()
+        await life.adapter.turn()
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len([line for line in logs if "passed over" in line["event"]]) == 1
 
 
 # -- another operator

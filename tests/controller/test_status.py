@@ -273,6 +273,22 @@ def test_what_volumes_wait_for_comes_after_what_a_pod_itself_says() -> None:
     assert status.ready(given, RECORD, None)[0]
 
 
+def test_of_one_broker_is_spoken_as_of_one() -> None:
+    """And not of "all 1 brokers"."""
+    record = {**RECORD, "size": 1}
+
+    def said(of: PodBuilder) -> str:
+        return status.ready(facts(mc=alone, workload=workload().admitted(1), pods_=(of,)), record, None)[1].message
+
+    alone = minicluster().queue("q").size(1)
+    assert said(pod(0)) == "the pod does not run yet"
+    assert said(pod(0).running()) == "the broker is not up yet"
+    assert said(pod(0).ready()) == "the broker is up"
+    given = facts(mc=alone, workload=workload().admitted(1))
+    assert status.admitted(given)[1].message == "the pod is admitted by ClusterQueue cq"
+    assert status.injected(given, record)[1].message == "certificate and configuration for 1 broker written"
+
+
 def test_ready_before_admission_and_after_the_end() -> None:
     assert brief(status.ready(facts(), None, None)) == (False, "WaitingForAdmission", "no pods before admission")
     given = facts(workload=workload().admitted(), pods_=up(4))
