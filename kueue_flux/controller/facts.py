@@ -38,6 +38,7 @@ class Facts:
         obstacle: Why the Job could not be created just now.
         services: Its service containers; None where it has none.
         holdup: What keeps pods from starting, where they do not say so themselves.
+        no_pull_secret: The Secrets that do not exist and an image is to be pulled with that cannot be pulled.
     """
 
     mc: MiniCluster
@@ -49,6 +50,7 @@ class Facts:
     obstacle: Signal | None = None
     services: Services | None = None
     holdup: Signal | None = None
+    no_pull_secret: list[str] = field(default_factory=list)
 
     @property
     def queue(self) -> str | None:

@@ -102,6 +102,7 @@ class Reconciler:
         self._clock = clock
         self._status_lag = status_lag
         self._lagging: dict[Key, datetime] = {}  # since when a MiniCluster's status is behind
+        self._restored: dict[Key, datetime] = {}
         self._parsed = Parsed()
         self.conflicts = Conflicts()
         self.turns = Turns(miniclusters, jobs, workloads)
@@ -120,6 +121,7 @@ class Reconciler:
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             self.conflicts.forget(key)
             self._lagging.pop(key, None)
+            self._restored.pop(key, None)
             return None  # garbage collection follows the ownerReferences
         try:
             return await self._turn(key, obj)
@@ -148,6 +150,7 @@ class Reconciler:
             now=self._clock(),
             cluster_domain=self._cluster_domain,
             conflicts=self.conflicts,
+            restored=self._restored,
             record=obj["status"].get("admission"),
             has_turn=lambda: self._has_turn(key, facts),
         )

@@ -213,6 +213,9 @@ def _stuck(facts: Facts, pod: str, why: Signal) -> Signal:
     if claim := mounts.unbound(why, facts.mc.spec.containers):
         return Signal(claim.reason, f"pod {pod}: {claim.message}")
     said = f"pod {pod}: {why.reason}: {why.message}"
+    if why.reason in IMAGE_REASONS and facts.no_pull_secret:
+        named = " and ".join(f"Secret {name}" for name in facts.no_pull_secret)
+        return Signal("ImagePullFailed", f"{said}; imagePullSecret: {named} not found in its namespace: create it")
     if why.reason in IMAGE_REASONS:
         return Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
     return Signal("PodsPending", said)

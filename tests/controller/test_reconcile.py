@@ -20,13 +20,14 @@ from kueue_flux.controller.resources import (
     SERVICES,
     WORKLOADS,
 )
+from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.metrics import REGISTRY
 from kueue_flux.runtime.resource import Object, Resource
 from tests import builders
 from tests.api import certificates
 from tests.builders import NAME, NAMESPACE, QUEUE, MiniClusterBuilder, minicluster
-from tests.controller.fake_api import copied, own_up
+from tests.controller.fake_api import Fault, copied, own_up
 from tests.controller.world import Adapter, Life, World
 
 
@@ -940,6 +941,113 @@ async def test_any_other_deactivation_is_waited_out(world: World, life: Life) ->
     await run_until(life, world.make_workload, world.admit, deactivate, lambda: suspended(world), world.release)
     assert world.reasons()["Finished"] == "False Waiting"
     assert "(it was requeued too often): it is queued again once" in world.message("QuotaReserved")
+
+
+# -- what somebody deletes
+
+
+def requests(life: Life, since: int) -> list[tuple[str, str]]:
+    return [(verb, kind) for verb, kind in done(life)[since:] if kind != "MiniCluster"]
+
+
+async def test_services_and_policies_of_a_running_one_are_made_again(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    for resource in (SERVICES, NETWORK_POLICIES):
+        (found,) = world.api.all(resource)
+        world.api.delete(resource, found["metadata"]["name"], NAMESPACE)
+    before = life.adapter.writes
+    result = await life.adapter.turn()
+    assert result is not None
+    assert result.requeue_after is not None
+    assert requests(life, before) == [], "not with every turn"
+    world.pass_time(result.requeue_after)
+    result = await life.adapter.turn()
+    assert requests(life, before) == [("create", "Service"), ("create", "NetworkPolicy")]
+    assert told(life).count(("Warning", "Restored")) == 2
+    assert result == Result(600)
+    before = life.adapter.writes
+    await life.adapter.turn()
+    assert requests(life, before) == []
+
+
+def lose(world: World, resource: Resource, name: str) -> None:
+    """A file is deleted, and then a worker is lost: the one in its place waits for the file."""
+    world.api.delete(resource, name, NAMESPACE)
+    world.api.delete(PODS, world.running()[1], NAMESPACE)
+
+
+async def test_a_configuration_that_a_pod_waits_for_is_made_again(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    certificate = world.certificate()
+    await life.stage(lambda: lose(world, CONFIG_MAPS, f"{NAME}-flux"))
+    assert world.files() is None
+    await life.stage(lambda: None)
+    assert world.files()
+    assert world.certificate() == certificate
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len(world.starts) == 5, "the others ran on"
+    assert world.status["admissions"] == 1
+
+
+@pytest.mark.parametrize("fault", [None, *range(1, 8)])
+async def test_with_another_certificate_all_pods_start_anew(world: World, life: Life, fault: int | None) -> None:
+    """Also where the process is killed in between."""
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    first = world.certificate()
+    if fault is not None:
+        life.adapter.client._fault = Fault(life.adapter.writes + fault)
+    await life.stage(lambda: lose(world, SECRETS, f"{NAME}-curve"))
+    for _ in range(8):
+        await life.stage(lambda: None)
+    assert world.certificate() not in (None, first)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len({start.certificate for start in world.starts if start.pod in world.running()}) == 1
+    assert world.status["admissions"] == 1
+
+
+async def test_what_may_not_be_made_again_is_told(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    world.api.delete(NETWORK_POLICIES, NAME, NAMESPACE)
+
+    def forbid(obj: Object) -> None:
+        if obj["kind"] == "NetworkPolicy":
+            raise ApiError(403, "Forbidden", "exceeded quota")
+
+    world.api.webhooks.append(forbid)
+    world.pass_time(600)
+    await life.adapter.turn()
+    assert ("Warning", "NotRestored") in told(life)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+# -- Secrets that a MiniCluster names
+
+
+@pytest.mark.parametrize("field", ["curveCertSecret", "mungeSecret"])
+async def test_a_secret_that_is_named_and_missing_is_told(world: World, life: Life, field: str) -> None:
+    world.unmountable = {0, 1, 2, 3}
+    mc = queued().flux(**{field: "nowhere"})
+    if field == "curveCertSecret":
+        world.certificate = lambda: "theirs"  # type: ignore[method-assign]
+    await run_until(life, world.make_workload, world.admit, lambda: None, mc=mc)
+    assert world.reasons()["Ready"] == "False VolumeMissing"
+    assert "Secret nowhere does not exist in namespace team" in world.message("Ready")
+    make(world, SECRETS, "nowhere")
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "False PodsPending"
+
+
+async def test_a_pull_secret_that_is_missing_is_told(world: World, life: Life) -> None:
+    world.unpullable = {0}
+    await run_until(life, world.make_workload, world.admit, mc=queued().container(imagePullSecret="nowhere"))
+    assert world.reasons()["Ready"] == "False ImagePullFailed"
+    assert "imagePullSecret: Secret nowhere not found" in world.message("Ready")
+    make(world, SECRETS, "nowhere")
+    await life.stage(lambda: None)
+    assert "nowhere" not in world.message("Ready")
 
 
 # -- what we did not think of
