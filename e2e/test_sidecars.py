@@ -80,7 +80,7 @@ def test_a_sidecar_that_fails_is_told_and_the_run_goes_on(namespace: Namespace):
     submit(namespace, "beside", spec_of(namespace, UNTIL_TOLD_LINE, failing))
     said = namespace.wait_condition("beside", "Ready", "True", "SidecarFailed")
     lead = namespace.lead("beside")["metadata"]["name"]
-    assert said.startswith(f"all 1 brokers are up, but pod {lead}: container watch ended with exit code 3, restarted")
+    assert said.startswith(f"the broker is up, but pod {lead}: container watch ended with exit code 3, restarted")
     namespace.wait_event("beside", "SidecarFailed", "container watch ended with exit code 3")
     assert "container watch ended with exit code 3" in namespace.kueue_flux("status", "beside").out
     namespace.release("beside")

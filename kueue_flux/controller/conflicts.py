@@ -2,14 +2,23 @@
 
 Each write of ours takes over the fields that the other one wrote, and with them the trace of it; and each may
 provoke an answer. So what was seen is kept for a minute after it was last seen, and said once in that time.
+
+It is told on the MiniCluster, in the log and as a metric, and is no matter of readiness: whoever may edit a MiniCluster
+can leave such traces on it, and the controller serves everybody else all the same.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import structlog
+
 from kueue_flux.runtime.resource import Key
 
+log = structlog.get_logger(__name__)
+
 HOLD = timedelta(seconds=60)
+CLOCK_SKEW = timedelta(seconds=60)
+"""How far another machine's clock may be ahead; what claims to be of a later time is no trace of anybody."""
 
 
 @dataclass
@@ -35,6 +44,8 @@ class Conflicts:
 
     def see(self, key: Key, what: str, now: datetime) -> None:
         """Note that another operator was at work."""
+        if key not in self._by_key:
+            log.warning("another operator is at work: run only one", namespace=key[0], minicluster=key[1], seen=what)
         conflict = self._by_key.setdefault(key, Conflict(what, now))
         conflict.what, conflict.seen = what, now
 
@@ -50,8 +61,6 @@ class Conflicts:
         """The MiniCluster is gone."""
         self._by_key.pop(key, None)
 
-    def describe(self) -> str | None:
-        """One conflict in words, for the readiness check; None where there is none."""
-        for (namespace, name), conflict in self._by_key.items():
-            return f"MiniCluster {namespace}/{name}: {conflict.what}: run only one operator"
-        return None
+    def __len__(self) -> int:
+        """On how many MiniClusters another operator was seen in the last minute."""
+        return len(self._by_key)

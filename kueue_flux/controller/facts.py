@@ -12,11 +12,16 @@ from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller.pods import PodView, lead
 from kueue_flux.controller.services import Services, is_gated, queue_of
 from kueue_flux.flux.termination import Reason, Termination
+from kueue_flux.kueue import labels
 from kueue_flux.kueue.workload import Admission, Signal, WorkloadView
 
 # What ends a run on any pod, and how the lead ends when another pod has.
 CAUSES = frozenset({Reason.PRE_FAILED, Reason.FLUX_NOT_FOUND, Reason.FLUX_FAILED})
 FOLLOWING = frozenset({Reason.TERMINATED, Reason.WORKER_LOST, Reason.KILLED})
+
+
+# The run took longer than Kueue's label max-exec-time-seconds allows; how the message of its end begins.
+TIMED_OUT = "MaximumExecutionTimeExceeded"
 
 
 @dataclass
@@ -33,6 +38,7 @@ class Facts:
         obstacle: Why the Job could not be created just now.
         services: Its service containers; None where it has none.
         holdup: What keeps pods from starting, where they do not say so themselves.
+        no_pull_secret: The Secrets that do not exist and an image is to be pulled with that cannot be pulled.
     """
 
     mc: MiniCluster
@@ -44,6 +50,7 @@ class Facts:
     obstacle: Signal | None = None
     services: Services | None = None
     holdup: Signal | None = None
+    no_pull_secret: list[str] = field(default_factory=list)
 
     @property
     def queue(self) -> str | None:
@@ -78,6 +85,11 @@ class Facts:
     @property
     def decided(self) -> Signal | None:
         """Set once the Job's end is decided, while its pods may still be leaving; reason is Succeeded or Failed."""
+        if self.timed_out:
+            return Signal("Failed", f"{TIMED_OUT}: it ran longer than {labels.MAX_EXEC_TIME_SECONDS} allows")
+        return self._decided_by_job()
+
+    def _decided_by_job(self) -> Signal | None:
         for condition in self._job_conditions():
             if condition["status"] == "True":
                 if condition["type"] in ("SuccessCriteriaMet", "Complete"):
@@ -85,6 +97,15 @@ class Facts:
                 if condition["type"] in ("FailureTarget", "Failed"):
                     return Signal("Failed", f"{condition.get('reason', '')}: {condition.get('message', '')}")
         return None
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether Kueue has ended the run because it took too long, which the Job itself never says."""
+        end = self.condition("Finished")
+        if end is not None and end["status"] == "True":
+            return str(end["message"]).startswith(TIMED_OUT)
+        deactivated = self.workload is not None and self.workload.timed_out
+        return deactivated and self.suspended and self._decided_by_job() is None
 
     @property
     def over(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from kueue_flux.controller import resources
+from kueue_flux.controller import metrics, resources
 from kueue_flux.controller.positions import Positions, Waiting
 from kueue_flux.controller.reconcile import Reconciler
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, PODS, WORKLOADS
@@ -70,9 +70,9 @@ async def run(args: argparse.Namespace) -> int:
     )
     controller = manager.controller("minicluster", reconciler.reconcile, workers=args.workers)
     _route(controller, miniclusters, jobs, pods, workloads)
-    _pass_turns(controller, reconciler.turns, miniclusters, jobs)
+    _pass_turns(controller, reconciler.turns, miniclusters, jobs, workloads)
     positions.subscribe(controller.enqueue)
-    manager.add_ready_check("other-operator", reconciler.conflicts.describe)
+    metrics.contested.set_function(lambda: len(reconciler.conflicts))
     manager.while_leading(positions.run)
     return await manager.run()
 
@@ -101,15 +101,15 @@ def _route(controller: Controller, miniclusters: Store, jobs: Store, pods: Store
     workloads.subscribe(by_job)
 
 
-def _pass_turns(controller: Controller, turns: Turns, miniclusters: Store, jobs: Store) -> None:
+def _pass_turns(controller: Controller, turns: Turns, *stores: Store) -> None:
     """Wake the MiniCluster whose turn it is to get its services, when another has come, gone or been admitted."""
 
     def wake(old: Object | None, new: Object | None) -> None:
-        if key := turns.concerned(new, old):
+        for key in turns.concerned(new, old):
             controller.enqueue(*key)
 
-    miniclusters.subscribe(wake)
-    jobs.subscribe(wake)
+    for store in stores:
+        store.subscribe(wake)
 
 
 def _waiting(miniclusters: Store, jobs: Store, workloads: Store) -> Iterator[Waiting]:

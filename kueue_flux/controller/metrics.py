@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 from kueue_flux.controller.facts import Facts
 from kueue_flux.runtime.metrics import REGISTRY
@@ -16,6 +16,9 @@ injections = Counter(
 )
 evictions = Counter("kueue_flux_evictions", "Admissions that ended before the run did", registry=REGISTRY)
 finished = Counter("kueue_flux_finished", "MiniClusters that finished", ["result"], registry=REGISTRY)
+contested = Gauge(
+    "kueue_flux_contested", "MiniClusters on which another operator was at work in the last minute", registry=REGISTRY
+)
 wait_seconds = Histogram(
     "kueue_flux_wait_seconds",
     "From submission to the first injection, in seconds",

@@ -24,16 +24,20 @@ _NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 _UNBOUND = "unbound immediate PersistentVolumeClaims"
 
 
-async def unmounted(client: Client, namespace: str, containers: Iterable[MiniClusterContainer]) -> Signal | None:
+async def unmounted(
+    client: Client, namespace: str, containers: Iterable[MiniClusterContainer], secrets: Iterable[str] = ()
+) -> Signal | None:
     """Say what a pod waits for that has a node and whose volumes are not mounted; None where it has none.
 
     Args:
         client: The API client.
         namespace: The pod's namespace.
         containers: Those of the pod.
+        secrets: The Secrets that it mounts beside their volumes.
     """
     containers = list(containers)
-    missing = [f"{r.kind} {name}" for r, name in _named(containers) if await _is_missing(client, r, name, namespace)]
+    named = dict.fromkeys([*((SECRETS, name) for name in secrets), *_named(containers)])
+    missing = [f"{r.kind} {name}" for r, name in named if await _is_missing(client, r, name, namespace)]
     if missing:
         are, it = ("does", "it, and the pods start") if len(missing) == 1 else ("do", "them, and the pods start")
         where = f"not exist in namespace {namespace}: create {it}"
@@ -41,6 +45,11 @@ async def unmounted(client: Client, namespace: str, containers: Iterable[MiniClu
     if doubts := list(_doubts(containers)):
         return Signal("PodsPending", f"volumes are not mounted yet: {'; '.join(doubts)}; kubectl describe tells more")
     return None
+
+
+async def missing_secrets(client: Client, namespace: str, names: Iterable[str]) -> list[str]:
+    """Those of the named Secrets that do not exist."""
+    return [name for name in dict.fromkeys(names) if name and await _is_missing(client, SECRETS, name, namespace)]
 
 
 def unbound(stuck: Signal, containers: Iterable[MiniClusterContainer]) -> Signal | None:

@@ -9,11 +9,14 @@ from kueue_flux.kueue.workload import Signal
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 LEAD = 0
+NO_INDEX = "-1"
 
 SANDBOX_READY = "PodReadyToStartContainers"
 
 # ContainerStateTerminated: what a container runtime says where the kernel ended one of its processes.
 OOM_KILLED = "OOMKilled"
+# The same, where its first process could not be started, as containerd and others call it; the message says why.
+CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
 SIGKILLED = 137
 
 # A container that waits for one of these will not start until somebody changes something.
@@ -61,7 +64,7 @@ def read(pod: Mapping[str, Any], container: str | None) -> PodView:
     ended_well = phase == "Succeeded" or (termination is not None and termination.exit_code == 0)
     return PodView(
         name=meta["name"],
-        index=int(meta.get("labels", {}).get(INDEX, -1)),
+        index=int(_index(pod)),
         created=meta["creationTimestamp"],
         running=phase == "Running",
         ready=ended_well or up,
@@ -71,6 +74,16 @@ def read(pod: Mapping[str, Any], container: str | None) -> PodView:
         starting=_starting(status),
         termination=termination,
     )
+
+
+def is_numbered(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod can be one of the Job's: users may write labels, and one that is no number says nothing."""
+    index = _index(pod)
+    return index == NO_INDEX or (index.isascii() and index.isdecimal())
+
+
+def _index(pod: Mapping[str, Any]) -> str:
+    return str(pod["metadata"].get("labels", {}).get(INDEX, NO_INDEX))
 
 
 def lead(pods: Iterable[PodView]) -> PodView | None:
@@ -88,11 +101,17 @@ def _failing(status: Mapping[str, Any]) -> str | None:
     for container in (*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])):
         ended = container.get("lastState", {}).get("terminated")
         if container.get("restartCount") and ended:
-            why = "" if ended.get("reason") in (None, "Error", "Completed") else f" ({ended['reason']})"
+            why = "" if ended.get("reason") in (None, "Error", "Completed") else f" ({_words(ended)})"
             count = container["restartCount"]
             times = "once" if count == 1 else f"{count} times"
             return f"container {container['name']} ended with exit code {ended['exitCode']}{why}, restarted {times}"
     return None
+
+
+def _words(ended: Mapping[str, Any]) -> str:
+    """Why a container ended: the runtime's reason, and its message where it could not be started."""
+    reason, message = ended["reason"], ended.get("message", "")
+    return f"{reason}: {message}" if reason in CANNOT_START and message else reason
 
 
 def _starting(status: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -124,12 +143,19 @@ def _termination(status: Mapping[str, Any], name: str) -> Termination | None:
     for container in status.get("containerStatuses", []):
         ended = container.get("state", {}).get("terminated")
         if container.get("name") == name and ended:
-            return _end(ended)
+            return _end(ended, name)
+    if status.get("phase") == "Failed":  # by then none of these is started again
+        for container in status.get("initContainerStatuses", []):
+            ended = container.get("state", {}).get("terminated")
+            if ended and ended.get("reason") in CANNOT_START:
+                return _end(ended, container["name"])
     return None
 
 
-def _end(ended: Mapping[str, Any]) -> Termination:
+def _end(ended: Mapping[str, Any], container: str) -> Termination:
     code = int(ended["exitCode"])
+    if ended.get("reason") in CANNOT_START:
+        return Termination(code, Reason.FLUX_FAILED, f"container {container} cannot start: {ended.get('message', '')}")
     told = parse_termination(ended.get("message", ""))
     if ended.get("reason") == OOM_KILLED and code != 0:
         return Termination(told.exit_code if told else code, Reason.OUT_OF_MEMORY)

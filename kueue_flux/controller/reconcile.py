@@ -4,8 +4,11 @@ Everything is decided from the stores. What a turn writes it puts into the store
 turn does not act on the past.
 """
 
+import traceback
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -18,9 +21,8 @@ from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
 from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import MINICLUSTERS
-from kueue_flux.controller.services import Services, Turns
-from kueue_flux.kueue import workload
-from kueue_flux.kueue.workload import Signal, WorkloadView
+from kueue_flux.controller.services import Services, Turns, workload_of
+from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Result
@@ -29,6 +31,24 @@ from kueue_flux.runtime.resource import Key, Object
 from kueue_flux.runtime.store import Store
 
 log = structlog.get_logger(__name__)
+
+
+@lru_cache(maxsize=1024)  # each pod is spoken of once
+def _pass_over(namespace: str, pod: str, uid: str) -> None:
+    log.warning("a pod's completion index is no number: it is passed over", namespace=namespace, pod=pod, uid=uid)
+
+
+FAILED = "InternalError"
+
+
+def _failed(error: Exception) -> Signal:
+    """Say where a turn failed by a fault of ours. Not the error's own words: there may be a secret in them."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((frame for frame in reversed(frames) if "kueue_flux" in frame.filename), frames[-1])
+    where = f"{type(error).__name__} in {place.name}, {Path(place.filename).name} line {place.lineno}"
+    return Signal(
+        FAILED, f"kueue-flux failed on this MiniCluster ({where}), and tries again: its log tells more; report it"
+    )
 
 
 class Events(Protocol):
@@ -82,6 +102,7 @@ class Reconciler:
         self._clock = clock
         self._status_lag = status_lag
         self._lagging: dict[Key, datetime] = {}  # since when a MiniCluster's status is behind
+        self._restored: dict[Key, datetime] = {}
         self._parsed = Parsed()
         self.conflicts = Conflicts()
         self.turns = Turns(miniclusters, jobs, workloads)
@@ -94,12 +115,25 @@ class Reconciler:
 
         Raises:
             ApiError: A write failed; the turn is to be repeated with back-off.
+            Exception: A fault of ours, which the status tells too; the turn is to be repeated likewise.
         """
         obj = self._miniclusters.get(*key)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             self.conflicts.forget(key)
             self._lagging.pop(key, None)
+            self._restored.pop(key, None)
             return None  # garbage collection follows the ownerReferences
+        try:
+            return await self._turn(key, obj)
+        except ApiError:
+            raise
+        except Exception as error:
+            failed = _failed(error)
+            if await self._write(obj, status.refusal(obj, failed, self._clock())):
+                self._events.event(obj, "Warning", failed.reason, failed.message, action="Reconcile")
+            raise
+
+    async def _turn(self, key: Key, obj: Object) -> Result | None:
         job = self._job_of(obj)
         try:
             mc = self._parsed.get(obj, job)
@@ -116,6 +150,7 @@ class Reconciler:
             now=self._clock(),
             cluster_domain=self._cluster_domain,
             conflicts=self.conflicts,
+            restored=self._restored,
             record=obj["status"].get("admission"),
             has_turn=lambda: self._has_turn(key, facts),
         )
@@ -140,7 +175,7 @@ class Reconciler:
             facts.services = self._services(self._job_of(obj, mc.services_name))
         if job is None:
             return facts
-        facts.workload = self._workload_of(job)
+        facts.workload = workload_of(self._workloads, job)
         if facts.workload:
             facts.position = self._positions.get((mc.namespace, facts.workload.name))
         facts.pods = self._pods_of(job, flux_container_name(mc))
@@ -152,21 +187,17 @@ class Reconciler:
     def _services(self, job: Object | None) -> Services:
         if job is None:
             return Services()
-        return Services(job, self._workload_of(job), self._pods_of(job, None))
-
-    def _workload_of(self, job: Object) -> WorkloadView | None:
-        found = self._workloads.owned_by(job["metadata"]["uid"])
-        # Kueue keeps one; while it replaces it by another, the newer counts.
-        newest = max(
-            (w for w in found if "deletionTimestamp" not in w["metadata"]),
-            key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]),
-            default=None,
-        )
-        return workload.read(newest) if newest else None
+        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None))
 
     def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
         found = self._pods.owned_by(job["metadata"]["uid"])
-        return [pods.read(pod, container) for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        views = []
+        for pod in found:
+            if not pods.is_numbered(pod):
+                _pass_over(pod["metadata"]["namespace"], pod["metadata"]["name"], pod["metadata"]["uid"])
+            elif "deletionTimestamp" not in pod["metadata"]:
+                views.append(pods.read(pod, container))
+        return views
 
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]

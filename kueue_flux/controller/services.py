@@ -5,11 +5,13 @@ queued did that, services could fill the quota, and none of their MiniClusters w
 LocalQueue one MiniCluster after the other gets its services: at most one holds them without having been admitted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from kueue_flux.api.conditions import ConditionType
+from kueue_flux.api.rules import SERVICES_SUFFIX
 from kueue_flux.controller.pods import PodView
+from kueue_flux.controller.resources import JOBS, MINICLUSTERS
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue import workload
 from kueue_flux.kueue.workload import Signal, WorkloadView
@@ -17,11 +19,18 @@ from kueue_flux.manifests.common import MINICLUSTER, ROLE, SERVICES
 from kueue_flux.runtime.resource import Key, Object
 from kueue_flux.runtime.store import Store
 
+# The one reason for which a MiniCluster is not accepted and all is done for it that was done before.
+SPEC_CHANGED = "SpecChanged"
+
 BY_QUEUE = "services-by-queue"
 """The index of the store of Jobs by which those of services are found; see `queue_of_services`."""
 
 # Nothing but a change of the queue or of the MiniCluster ends this waiting, so nobody waits for it.
-HOPELESS = frozenset({"ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Deactivated", "Inadmissible"})
+HOPELESS = frozenset(
+    {"ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", "Deactivated", "Inadmissible"}
+)
+# What Kueue said of a gated Job it said before it was gated; only that somebody took it out is always up to date.
+HOPELESS_THOUGH_GATED = frozenset({"Deactivated"})
 
 
 @dataclass
@@ -140,44 +149,82 @@ class Turns:
     def next(self, namespace: str, queue: str | None) -> Key | None:
         """The MiniCluster that is to get its services now; None where another is still on its way, or none waits."""
         found = self._jobs.by_index(BY_QUEUE, f"{namespace}/{queue or ''}")
-        gated = [job for job in found if is_gated(job)]
-        if not gated or any(self._is_on_its_way(job) for job in found if not is_gated(job)):
+        if any(not is_gated(job) and self._is_on_its_way(job) for job in found):
             return None
-        first = min(gated, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
-        return _minicluster_of(first)
+        gated = sorted(
+            filter(is_gated, found), key=lambda j: (j["metadata"]["creationTimestamp"], j["metadata"]["name"])
+        )
+        first = next(filter(self._can_go_on, gated), None)
+        return _minicluster_of(first) if first else None
 
-    def concerned(self, *versions: Object | None) -> Key | None:
-        """The MiniCluster whose turn may have come with a change of a Job or of a MiniCluster."""
-        for obj in versions:
-            if obj is None:
-                continue
-            namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
-            if obj.get("spec", {}).get("services"):
-                for job in self._jobs.by_index("owner", obj["metadata"]["uid"]):
-                    if is_services(job):
-                        return self.next(namespace, queue_of(job))
-            elif is_services(obj) and name:
-                return self.next(namespace, queue_of(obj))
-        return None
+    def concerned(self, *versions: Object | None) -> set[Key]:
+        """The MiniClusters whose turn may have come with a change of a MiniCluster, a Job or a Workload."""
+        behind = [self._services_behind(obj) for obj in versions if obj is not None]
+        queues = {(job["metadata"]["namespace"], queue_of(job)) for job in behind if job is not None}
+        return {key for queue in queues if (key := self.next(*queue))}
+
+    def _services_behind(self, obj: Object) -> Object | None:
+        """The Job of services of the MiniCluster that an object is, or belongs to."""
+        meta = obj["metadata"]
+        if is_services(obj):
+            return obj
+        owner = next((o["name"] for o in meta.get("ownerReferences", []) if o["kind"] == JOBS.kind), None)
+        if owner and obj.get("kind") != MINICLUSTERS.kind:  # it is a Workload
+            job = self._jobs.get(meta["namespace"], owner)
+            if job is None or is_services(job):
+                return job
+            return self._jobs.get(meta["namespace"], owner + SERVICES_SUFFIX)
+        return self._jobs.get(meta["namespace"], meta["name"] + SERVICES_SUFFIX)  # a Job is called as its MiniCluster
 
     def _is_on_its_way(self, services: Object) -> bool:
-        """Whether services hold quota, or are about to, while their MiniCluster has yet to be admitted."""
+        """Whether services hold quota, or are about to, and their MiniCluster is going to be admitted next."""
+        return not self._has_arrived(services) and self._can_go_on(services)
+
+    def _has_arrived(self, services: Object) -> bool:
+        """Whether the MiniCluster was admitted; one that is evicted later keeps its services, and what they hold."""
         key = _minicluster_of(services)
-        mc = self._miniclusters.get(*key)
-        if mc is None or mc["status"].get("admissions") or _ended(mc):
-            return False  # one that was evicted keeps its services: what they hold was there before
-        job = self._jobs.get(*key)
-        return not any(self._is_hopeless(each) for each in (services, job) if each is not None)
+        mc, job = self._miniclusters.get(*key), self._jobs.get(*key)
+        if mc is not None and mc["status"].get("admissions"):
+            return True
+        view = workload_of(self._workloads, job) if job else None
+        return view is not None and view.admission is not None
 
-    def _is_hopeless(self, job: Object) -> bool:
-        views = [workload.read(each) for each in self._workloads.owned_by(job["metadata"]["uid"])]
-        return any(view.waiting is not None and view.waiting.reason in HOPELESS for view in views)
+    def _can_go_on(self, services: Object) -> bool:
+        """Whether a MiniCluster can get its services and be admitted after them: nobody waits for one that cannot."""
+        key = _minicluster_of(services)
+        mc, job = self._miniclusters.get(*key), self._jobs.get(*key)
+        if mc is None or job is None or _is_at_rest(mc):
+            return False
+        if not (_belongs_to(services, mc) and _belongs_to(job, mc)):
+            return False
+        hopeless = HOPELESS_THOUGH_GATED if is_gated(services) else HOPELESS
+        views = [workload_of(self._workloads, each) for each in (services, job)]
+        return all(view is not None and not (view.waiting and view.waiting.reason in hopeless) for view in views)
 
 
-def _minicluster_of(job: Object) -> Key:
-    return job["metadata"]["namespace"], job["metadata"]["labels"][MINICLUSTER]
+def workload_of(workloads: Store, job: Object) -> WorkloadView | None:
+    """What Kueue says of a Job; of several Workloads, while Kueue replaces one by another, the newest counts."""
+    newest = max(
+        (w for w in workloads.owned_by(job["metadata"]["uid"]) if "deletionTimestamp" not in w["metadata"]),
+        key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]),
+        default=None,
+    )
+    return workload.read(newest) if newest else None
 
 
-def _ended(mc: Object) -> bool:
-    conditions: Iterable[dict[str, Any]] = mc["status"].get("conditions", [])
-    return any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
+def _minicluster_of(services: Object) -> Key:
+    meta = services["metadata"]
+    return meta["namespace"], meta.get("labels", {}).get(MINICLUSTER, "")
+
+
+def _belongs_to(job: Object, mc: Object) -> bool:
+    return mc["metadata"]["uid"] in {owner["uid"] for owner in job["metadata"].get("ownerReferences", [])}
+
+
+def _is_at_rest(mc: Object) -> bool:
+    """Whether nothing is done for a MiniCluster: it is being deleted, has ended, or is not accepted."""
+    conditions = {c["type"]: c for c in mc["status"].get("conditions", [])}
+    accepted = conditions.get(ConditionType.ACCEPTED, {})
+    refused = accepted.get("status") == "False" and accepted.get("reason") != SPEC_CHANGED
+    ended = conditions.get(ConditionType.FINISHED, {}).get("status") == "True"
+    return "deletionTimestamp" in mc["metadata"] or ended or refused

@@ -146,8 +146,9 @@ def admitted(facts: Facts) -> tuple[bool, Signal]:
         return True, Signal("NotQueued", "no queue was named, so the Job runs at once")
     if admission:
         asked = facts.mc.spec.size
-        amount = f"all {asked}" if admission.size == asked else f"{admission.size} of {asked}"
-        return True, Signal("Admitted", f"{amount} pods admitted by ClusterQueue {admission.cluster_queue}")
+        whole = "the pod is" if asked == 1 else f"all {asked} pods"
+        amount = whole if admission.size == asked else f"{admission.size} of {asked} pods"
+        return True, Signal("Admitted", f"{amount} admitted by ClusterQueue {admission.cluster_queue}")
     if facts.workload and facts.workload.evicted:
         evicted = facts.workload.evicted
         return False, Signal(evicted.reason or "Evicted", evicted.message)
@@ -161,7 +162,7 @@ def injected(facts: Facts, record: Mapping[str, Any] | None) -> tuple[bool, Sign
     if facts.services and not record and facts.admission and not facts.services.ready:
         return False, Signal("WaitingForServices", "certificate and configuration are written once its services are up")
     if record:
-        return True, Signal("FilesWritten", f"certificate and configuration for {record['size']} brokers written")
+        return True, Signal("FilesWritten", files_written(record["size"]))
     if facts.status.get("admissions"):  # counted up only together with a record
         return False, Signal("Withdrawn", "certificate and configuration of the last admission were deleted")
     return False, Signal("WaitingForAdmission", "certificate and configuration are written at admission")
@@ -180,10 +181,10 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
     failing = next((f"pod {pod.name}: {pod.failing}" for pod in facts.pods if pod.failing), None)
     if up >= size:
         if failing:  # the run goes on without it, or with what it does between its failures
-            return True, Signal("SidecarFailed", f"all {size} brokers are up, but {failing}")
+            return True, Signal("SidecarFailed", f"{_brokers_up(size)}, but {failing}")
         if services:  # evicted, or failing: the run goes on without them, or until it needs them
-            return True, Signal(services.reason, f"all {size} brokers are up, but {services.message}")
-        return True, Signal("BrokersUp", f"all {size} brokers are up")
+            return True, Signal(services.reason, f"{_brokers_up(size)}, but {services.message}")
+        return True, Signal("BrokersUp", _brokers_up(size))
     for pod in facts.pods:
         if pod.stuck:
             return False, _stuck(facts, pod.name, pod.stuck)
@@ -193,14 +194,28 @@ def ready(facts: Facts, record: Mapping[str, Any] | None, end: Signal | None) ->
         return False, facts.holdup
     running = sum(pod.running for pod in facts.pods)
     if running < size:
-        return False, Signal("PodsPending", f"{running} of {size} pods run")
-    return False, Signal("BrokersStarting", f"{up} of {size} brokers are up")
+        return False, Signal("PodsPending", f"{running} of {size} pods run" if size > 1 else "the pod does not run yet")
+    return False, Signal(
+        "BrokersStarting", f"{up} of {size} brokers are up" if size > 1 else "the broker is not up yet"
+    )
+
+
+def _brokers_up(size: int) -> str:
+    return "the broker is up" if size == 1 else f"all {size} brokers are up"
+
+
+def files_written(size: int) -> str:
+    """Say for how many brokers certificate and configuration were written."""
+    return f"certificate and configuration for {size} {'broker' if size == 1 else 'brokers'} written"
 
 
 def _stuck(facts: Facts, pod: str, why: Signal) -> Signal:
     if claim := mounts.unbound(why, facts.mc.spec.containers):
         return Signal(claim.reason, f"pod {pod}: {claim.message}")
     said = f"pod {pod}: {why.reason}: {why.message}"
+    if why.reason in IMAGE_REASONS and facts.no_pull_secret:
+        named = " and ".join(f"Secret {name}" for name in facts.no_pull_secret)
+        return Signal("ImagePullFailed", f"{said}; imagePullSecret: {named} not found in its namespace: create it")
     if why.reason in IMAGE_REASONS:
         return Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
     return Signal("PodsPending", said)
@@ -216,8 +231,10 @@ def ending(facts: Facts, now: datetime) -> Signal | None:
     if decided is None:
         return None
     end = facts.termination
-    if end is None and not _past_last_words(facts, now):
+    if (end is None or facts.timed_out) and not _past_last_words(facts, now):
         return None
+    if facts.timed_out:
+        return decided
     if decided.reason == "Succeeded":
         stopped = end is not None and end.reason is Reason.STOPPED
         return Signal("Succeeded", "it was stopped" if stopped else "the command exited with code 0")

@@ -4,7 +4,7 @@ A step looks at the facts, does at most one thing, and says in the turn what it 
 repeated at any time. The status is written once, after the last of them.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,29 +12,30 @@ from typing import Any
 from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller import accepted, mounts, status
-from kueue_flux.controller.conflicts import HOLD, Conflicts
+from kueue_flux.controller.conflicts import CLOCK_SKEW, HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
-from kueue_flux.controller.pods import PodView
-from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
-from kueue_flux.controller.services import Services
+from kueue_flux.controller.pods import IMAGE_REASONS, PodView
+from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS, SECRETS
+from kueue_flux.controller.services import SPEC_CHANGED, Services
 from kueue_flux.controller.writes import (
     ConflictingControllerError,
     LeftoverError,
     NameTakenError,
     Written,
     create,
+    create_if_missing,
     delete_files,
     delete_pods,
     pods_run,
     write_files,
 )
 from kueue_flux.kueue import labels as kueue
-from kueue_flux.kueue.workload import Signal
+from kueue_flux.kueue.workload import Admission, Signal
 from kueue_flux.manifests import after_admission, before_admission, for_convenience
 from kueue_flux.manifests.services import services_job
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
-from kueue_flux.runtime.resource import Object
+from kueue_flux.runtime.resource import Key, Object
 from kueue_flux.runtime.store import Store
 
 # Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
@@ -43,6 +44,8 @@ REFUSED = frozenset({400, 403, 422})
 PODS_GRACE = timedelta(seconds=10)
 # How long a service may run before it takes connections, without anything being said.
 DEAF_GRACE = timedelta(seconds=30)
+# How often it is looked for what somebody may have deleted of a MiniCluster: while brokers are missing, and else.
+LOOK, LOOK_WHILE_UP = timedelta(minutes=1), timedelta(minutes=10)
 KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
@@ -66,6 +69,7 @@ class Turn:
         cluster_domain: The cluster's DNS domain.
         conflicts: What was seen of other operators.
         record: `status.admission` as it will be written.
+        restored: When it was last looked for what a MiniCluster needs.
         has_turn: Says whether it is this MiniCluster's turn to get its services.
         trouble: Why the MiniCluster or its last change is not accepted.
         events: What to tell the user: (type, reason, note), sent after the status is written.
@@ -82,6 +86,7 @@ class Turn:
     now: datetime
     cluster_domain: str
     conflicts: Conflicts
+    restored: dict[Key, datetime]
     record: dict[str, Any] | None = None
     has_turn: Callable[[], bool] = lambda: True
     trouble: Signal | None = None
@@ -106,9 +111,10 @@ async def notice_others(turn: Turn) -> bool:
     key = (mc.namespace, mc.name)
     written = {manager: time or stamp(turn.now) for manager, time in turn.obj.get(FOREIGN_WRITERS, {}).items()}
     # A field that we do not write, or write with the same value, stays theirs: an old trace is no sign of work.
-    recent = {by: at for by, time in written.items() if turn.now - (at := datetime.fromisoformat(time)) < HOLD}
+    times = {manager: datetime.fromisoformat(time) for manager, time in written.items()}
+    recent = {manager: at for manager, at in times.items() if -CLOCK_SKEW <= turn.now - at < HOLD}
     if recent:
-        turn.conflicts.see(key, f"{', '.join(sorted(recent))} writes its status", max(recent.values()))
+        turn.conflicts.see(key, f"{', '.join(sorted(recent))} writes its status", min(max(recent.values()), turn.now))
     conflict = turn.conflicts.current(key, turn.now)
     if conflict is None:
         return True
@@ -189,14 +195,14 @@ async def compare(turn: Turn) -> bool:
         return True
     if accepted.is_changed(turn.obj, job):
         turn.trouble = Signal(
-            "SpecChanged",
+            SPEC_CHANGED,
             "spec was changed after the Job was created, and the Job keeps the first one: undo the change, or delete "
             "this MiniCluster and submit the new one",
         )
     elif turn.facts.mc.queue and turn.facts.queue != turn.facts.mc.queue:
         was = f"queue {turn.facts.queue}" if turn.facts.queue else "no queue"
         turn.trouble = Signal(
-            "SpecChanged",
+            SPEC_CHANGED,
             f"the queue was changed to {turn.facts.mc.queue} after the Job was created for {was}: "
             "undo the change, or delete this MiniCluster and submit it again",
         )
@@ -207,6 +213,9 @@ async def withdraw(turn: Turn) -> bool:
     """Delete the files of an admission that has ended: by eviction, or because the run is over."""
     facts = turn.facts
     if facts.finished:
+        if facts.timed_out and facts.job is not None:
+            # Nothing has ended it: were its Workload activated again, pods would come that nothing is written for.
+            await _delete_job(turn, facts.job)
         injected = facts.condition("Injected")
         if facts.over and injected and injected["status"] == "True":
             await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
@@ -230,7 +239,8 @@ async def serve(turn: Turn) -> bool:
     if services is None or facts.job is None:
         return True
     if facts.decided or facts.finished:
-        await _end_services(turn, services)
+        if services.job is not None:
+            await _delete_job(turn, services.job)
     elif services.job is None:  # somebody has deleted it
         await _create_services(turn, services_job(facts.mc))
     elif services.gated and (services.queue is None or turn.has_turn()):
@@ -246,10 +256,10 @@ async def serve(turn: Turn) -> bool:
 UNGATED = {"metadata": {"annotations": {kueue.ADMISSION_GATED_BY: None}}}
 
 
-async def _end_services(turn: Turn, services: Services) -> None:
-    if services.job is None or "deletionTimestamp" in services.job["metadata"]:
+async def _delete_job(turn: Turn, job: Object) -> None:
+    meta = job["metadata"]
+    if "deletionTimestamp" in meta:
         return
-    meta = services.job["metadata"]
     try:
         await turn.client.delete(JOBS, meta["name"], meta["namespace"], uid=meta["uid"])
     except ApiError as error:
@@ -296,9 +306,7 @@ async def inject(turn: Turn) -> bool:
     turn.injected += 1
     where = f" by ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
     turn.events.append(("Normal", "Admitted", f"{admission.size} of {facts.mc.spec.size} pods admitted{where}"))
-    turn.events.append(
-        ("Normal", "FilesWritten", f"certificate and configuration for {admission.size} brokers written")
-    )
+    turn.events.append(("Normal", "FilesWritten", status.files_written(admission.size)))
     return True
 
 
@@ -307,6 +315,55 @@ async def start(turn: Turn) -> bool:
     facts = turn.facts
     if facts.job and facts.queue is None and facts.suspended and turn.record and not facts.decided:
         await _patch_job(turn, facts.job, {"spec": {"suspend": False}})
+    return True
+
+
+async def restore(turn: Turn) -> bool:
+    """Make again what somebody has deleted: what pods wait for soon, the rest when it is looked for now and again."""
+    facts = turn.facts
+    if turn.record is None or facts.admission is None or facts.decided or facts.finished:
+        return True
+    key, since = (facts.mc.namespace, facts.mc.name), _unmounted_since(facts.pods)
+    last = turn.restored.setdefault(key, turn.now)  # all of it has just been made, or may well be there
+    up = sum(pod.ready for pod in facts.pods) >= turn.record["size"]
+    due = last + (LOOK_WHILE_UP if up else LOOK)
+    if since is not None and last < since + mounts.GRACE:
+        due = since + mounts.GRACE
+    if not _is_due(turn, due):
+        return True
+    turn.restored[key] = turn.now
+    turn.wake(LOOK_WHILE_UP if up else LOOK)
+    *others, _ = before_admission(facts.mc)
+    for manifest in (*others, *for_convenience(facts.mc)):
+        await _restored(turn, manifest)
+    if since is not None:
+        await _restore_files(turn, facts.admission)
+    return True
+
+
+async def _restore_files(turn: Turn, admission: Admission) -> None:
+    mc = turn.facts.mc
+    files = after_admission(mc, admission, now=turn.now, cluster_domain=turn.cluster_domain)
+    secrets = [manifest["metadata"]["name"] for manifest in files if manifest["kind"] == SECRETS.kind]
+    lost = await mounts.missing_secrets(turn.client, mc.namespace, secrets)
+    if lost and await pods_run(turn.client, mc.namespace, mc.uid):
+        # No two Secrets are alike: what runs has another certificate than what is yet to start will get.
+        await delete_pods(turn.client, mc.namespace, mc.uid)
+    for manifest in files:
+        await _restored(turn, manifest)
+
+
+async def _restored(turn: Turn, manifest: Object) -> bool:
+    what = f"{manifest['kind']} {manifest['metadata']['name']}"
+    try:
+        if not await create_if_missing(turn.client, manifest):
+            return False
+    except ApiError as error:
+        if error.status not in REFUSED:
+            raise
+        turn.events.append(("Warning", "NotRestored", f"{what} is gone and cannot be created again: {error.message}"))
+        return False
+    turn.events.append(("Warning", "Restored", f"{what} was gone, and is created again"))
     return True
 
 
@@ -330,18 +387,30 @@ async def look_into_delays(turn: Turn) -> bool:
                 "that does not exist)",
             )
         return True
-    facts.holdup = await _unmounted(turn, facts.pods, facts.mc.spec.containers)
+    flux = facts.mc.spec.flux
+    secrets = [name for name in (flux.curve_cert_secret, flux.munge_secret) if name]
+    facts.holdup = await _unmounted(turn, facts.pods, facts.mc.spec.containers, secrets)
+    if any(pod.stuck and pod.stuck.reason in IMAGE_REASONS for pod in facts.pods):
+        names = [*(c.image_pull_secret for c in facts.mc.spec.containers), flux.container.image_pull_secret]
+        facts.no_pull_secret = await mounts.missing_secrets(turn.client, facts.mc.namespace, names)
     return True
 
 
-async def _unmounted(turn: Turn, pods: list[PodView], containers: list[MiniClusterContainer]) -> Signal | None:
-    since = [datetime.fromisoformat(pod.unmounted_since) for pod in pods if pod.unmounted_since]
-    if not since or not any(container.volumes for container in containers):
+async def _unmounted(
+    turn: Turn, pods: list[PodView], containers: list[MiniClusterContainer], secrets: Iterable[str] = ()
+) -> Signal | None:
+    since = _unmounted_since(pods)
+    if since is None or not (secrets or any(container.volumes for container in containers)):
         return None
-    if not _is_due(turn, min(since) + mounts.GRACE):
+    if not _is_due(turn, since + mounts.GRACE):
         return None
     turn.wake(mounts.GRACE)
-    return await mounts.unmounted(turn.client, turn.facts.mc.namespace, containers)
+    return await mounts.unmounted(turn.client, turn.facts.mc.namespace, containers, secrets)
+
+
+def _unmounted_since(pods: list[PodView]) -> datetime | None:
+    since = [datetime.fromisoformat(pod.unmounted_since) for pod in pods if pod.unmounted_since]
+    return min(since, default=None)
 
 
 def _deaf(turn: Turn, services: Services) -> Signal | None:
@@ -370,7 +439,7 @@ async def wait(turn: Turn) -> bool:
         created = datetime.fromisoformat(facts.job["metadata"]["creationTimestamp"])
         if turn.now - created < status.KUEUE_GRACE:
             turn.wake(status.KUEUE_GRACE - (turn.now - created))
-    if facts.decided and facts.termination is None and not facts.finished:
+    if facts.decided and (facts.termination is None or facts.timed_out) and not facts.finished:
         turn.wake(timedelta(seconds=1))
     return True
 
@@ -403,6 +472,7 @@ STEPS: tuple[Step, ...] = (
     serve,
     inject,
     start,
+    restore,
     look_into_delays,
     wait,
     expire,

@@ -107,12 +107,12 @@ async def write_files(client: Client, manifests: Iterable[Object]) -> Written:
 
 
 async def _write_file(client: Client, manifest: Object) -> Written:
-    if await _created(client, manifest):
+    if await create_if_missing(client, manifest):
         return Written.CREATED
     meta = manifest["metadata"]
     resource, ours, admission = BY_KIND[manifest["kind"]], _of(meta["labels"][MINICLUSTER]), meta["labels"][ADMISSION]
     await client.delete_collection(resource, meta["namespace"], label_selector=f"{ours},{ADMISSION}!={admission}")
-    if await _created(client, manifest):
+    if await create_if_missing(client, manifest):
         return Written.REPLACED
     present = await client.would_delete(resource, meta["namespace"], label_selector=f"{ours},{ADMISSION}={admission}")
     if meta["name"] not in {obj["metadata"]["name"] for obj in present}:
@@ -120,7 +120,12 @@ async def _write_file(client: Client, manifest: Object) -> Written:
     return Written.PRESENT
 
 
-async def _created(client: Client, manifest: Object) -> bool:
+async def create_if_missing(client: Client, manifest: Object) -> bool:
+    """Create an object unless one of its name is there, whosoever that is. Returns whether it was created.
+
+    Raises:
+        ApiError: The API server refused.
+    """
     try:
         await client.create(BY_KIND[manifest["kind"]], manifest)
     except ApiError as error:

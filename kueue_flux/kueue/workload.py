@@ -11,6 +11,8 @@ from typing import Any
 
 # The only pod set of a batch/v1 Job's Workload.
 MAIN_POD_SET = "main"
+# Why a Workload is evicted whose maximum execution time is over: Kueue deactivates it then.
+TIMED_OUT = "DeactivatedDueToMaximumExecutionTimeExceeded"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class WorkloadView:
         waiting: Why quota is not reserved, or why the reserved quota is not yet an admission.
         evicted: Why the last admission ended, until there is a new one.
         finished: Set once Kueue regards the Workload as finished.
+        timed_out: Kueue has deactivated it because it ran longer than its maximum execution time.
     """
 
     name: str
@@ -66,6 +69,7 @@ class WorkloadView:
     waiting: Signal | None
     evicted: Signal | None
     finished: Signal | None
+    timed_out: bool = False
 
 
 def read(workload: Mapping[str, Any]) -> WorkloadView:
@@ -102,9 +106,10 @@ def read(workload: Mapping[str, Any]) -> WorkloadView:
         priority=spec.get("priority", 0),
         admission=admission,
         quota_reserved=reserved is not None,
-        waiting=None if admission else _waiting(spec, status, conditions, reserved is not None),
+        waiting=None if admission else _waiting(meta["name"], spec, status, conditions, reserved is not None),
         evicted=evicted,
         finished=true("Finished"),
+        timed_out=spec.get("active") is False and evicted is not None and evicted.reason == TIMED_OUT,
     )
 
 
@@ -135,13 +140,14 @@ def _admitted_size(spec: Mapping[str, Any], admission: Mapping[str, Any]) -> int
 
 
 def _waiting(
+    name: str,
     spec: Mapping[str, Any],
     status: Mapping[str, Any],
     conditions: Mapping[str, Mapping[str, Any]],
     reserved: bool,
 ) -> Signal:
     if spec.get("active") is False:
-        return Signal("Deactivated", "the Workload is deactivated; set its spec.active to true to queue it again")
+        return _deactivated(name, conditions)
     if not reserved:
         condition = conditions.get("QuotaReserved")
         return _signal(condition) if condition else Signal("PendingEvaluation", "Kueue has not looked at it yet")
@@ -150,3 +156,13 @@ def _waiting(
         return Signal("AdmissionChecks", f"quota is reserved; waiting for admission checks: {', '.join(pending)}")
     condition = conditions.get("Admitted")
     return _signal(condition) if condition else Signal("Pending", "quota is reserved; admission follows")
+
+
+def _deactivated(name: str, conditions: Mapping[str, Mapping[str, Any]]) -> Signal:
+    evicted = conditions.get("Evicted", {})
+    said = f" ({evicted.get('message', '')})" if evicted.get("status") == "True" else ""
+    deactivated = f"Workload {name} is deactivated{said}"
+    if said and evicted.get("reason") == TIMED_OUT:
+        return Signal("Deactivated", deactivated)
+    again = f'kubectl patch workload {name} --type merge -p \'{{"spec":{{"active":true}}}}\''
+    return Signal("Deactivated", f"{deactivated}: it is queued again once its spec.active is true: {again}")

@@ -24,6 +24,7 @@ from tests.control_plane.miniclusters import (
 )
 
 FIGHT_SECONDS = 5.0
+CONTESTED = "kueue_flux_contested "
 
 
 def write_status(namespace: Namespace, jobid: str) -> None:
@@ -52,9 +53,8 @@ def test_another_operator_that_writes_the_status_is_told_and_not_fought(
     before = certificate(namespace)
     write_status(namespace, "theirs-0")
     expect(namespace, "Accepted=False/ConflictingController", says="manager writes its status")
-    said = wait_for("readyz to say so", fresh_adapter.not_ready, timeout=PATIENCE)
-    assert "other-operator failed" in said
-    assert f"{namespace.name}/mc" in said
+    assert fresh_adapter.metric(CONTESTED) == 1
+    assert not fresh_adapter.not_ready(), "it serves everybody else"
     namespace.wait_for(
         "an event", lambda: any(line.startswith("Warning ConflictingController: ") for line in events(namespace))
     )
@@ -76,14 +76,14 @@ def test_another_operators_job_is_told_and_left_alone(namespace: Namespace, fres
     fresh_adapter.kill()
     mc = namespace.create(minicluster())
     theirs = namespace.create(owned(indexed_job("mc", 1, queue=None), mc))
-    fresh_adapter.start(wait=False)  # it will not be ready
+    fresh_adapter.start()
     expect(namespace, "Accepted=False/ConflictingController", says="Job mc was made by another controller")
-    wait_for("readyz to say so", lambda: "other-operator" in fresh_adapter.not_ready(), timeout=PATIENCE)
+    assert fresh_adapter.metric(CONTESTED) == 1
     there = namespace.get("Job", "mc")
     assert (there["metadata"]["uid"], there["spec"]) == (theirs["metadata"]["uid"], theirs["spec"])
     assert namespace.get("Secret", "mc-curve") is None
     namespace.delete("MiniCluster", "mc")
-    wait_for("the adapter to be ready again", lambda: not fresh_adapter.not_ready(), timeout=PATIENCE)
+    wait_for("it to be forgotten", lambda: fresh_adapter.metric(CONTESTED) == 0, timeout=PATIENCE)
 
 
 def owned(manifest: Manifest, mc: Manifest) -> Manifest:

@@ -184,9 +184,10 @@ def test_a_run_that_takes_longer_than_it_may_is_ended_by_kueue(namespace: Namesp
     namespace.create(limited)
     expect(namespace, "QuotaReserved=False/Deactivated")
     expect(namespace, "Admitted=False/DeactivatedDueToMaximumExecutionTimeExceeded")
-    expect(namespace, "Finished=False/Waiting")
+    expect(namespace, "Finished=True/Failed", says="MaximumExecutionTimeExceeded")
     assert status(namespace)["admissions"] == 1
     withdrawn(namespace)
+    namespace.wait_for("its Job to be deleted", lambda: namespace.get("Job", "mc") is None)
 
 
 def test_a_deadline_fails_it(namespace: Namespace):

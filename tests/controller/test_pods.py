@@ -2,7 +2,7 @@
 
 import pytest
 
-from kueue_flux.controller.pods import lead, read
+from kueue_flux.controller.pods import INDEX, is_numbered, lead, read
 from kueue_flux.controller.resources import keep_pod
 from kueue_flux.flux.termination import Reason, Termination
 from kueue_flux.kueue.workload import Signal
@@ -113,6 +113,11 @@ SUCCEEDED = Termination(0, Reason.COMMAND_SUCCEEDED)
         (pod(JOB).ended(2, "the last line of some log"), Termination(2, None)),
         (pod(JOB).ended(137), Termination(137, Reason.KILLED)),
         (pod(JOB).ended(137, reason="OOMKilled"), Termination(137, Reason.OUT_OF_MEMORY)),
+        # There is no shell in the image, so that nothing could write there.
+        (
+            pod(JOB).ended(128, 'exec: "/bin/sh": no such file', reason="StartError"),
+            Termination(128, Reason.FLUX_FAILED, 'container flux cannot start: exec: "/bin/sh": no such file'),
+        ),
         # The kernel ended the command only, and start.sh saw it.
         (
             pod(JOB).ended(1, "exit-code=137\nreason=CommandSignaled\n", reason="OOMKilled"),
@@ -125,6 +130,32 @@ SUCCEEDED = Termination(0, Reason.COMMAND_SUCCEEDED)
 def test_how_the_container_that_runs_flux_ended(built: PodBuilder, termination: Termination | None) -> None:
     assert read(built.obj(), "flux").termination == termination
     assert read(built.obj(), "another").termination is None
+
+
+@pytest.mark.parametrize(("phase", "known"), [("Failed", True), ("Pending", False)])
+def test_a_container_that_cannot_be_started_before_flux_is_the_end_of_the_pod(phase: str, known: bool) -> None:
+    """Not so a sidecar, which is started again."""
+    ended = {"exitCode": 128, "reason": "StartError", "message": "exec: no such file"}
+    built = pod(JOB).obj()
+    built["status"] |= {"phase": phase, "initContainerStatuses": [{"name": "view", "state": {"terminated": ended}}]}
+    end = Termination(128, Reason.FLUX_FAILED, "container view cannot start: exec: no such file")
+    assert read(keep_pod(built), "flux").termination == (end if known else None)
+
+
+def test_a_sidecar_that_cannot_be_started_says_why() -> None:
+    built = pod(JOB).with_failing_sidecar(2, 128, "StartError").obj()
+    built["status"]["initContainerStatuses"][0]["lastState"]["terminated"]["message"] = "exec: no such file"
+    assert read(built, "flux").failing == (
+        "container log ended with exit code 128 (StartError: exec: no such file), restarted 2 times"
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "good"),
+    [("0", True), ("31", True), ("", False), ("x", False), ("-2", False), ("1_0", False), ("٣", False)],
+)
+def test_an_index_is_a_number(label: str, good: bool) -> None:
+    assert is_numbered(pod(JOB).label(INDEX, label).obj()) is good
 
 
 def test_the_lead_has_index_0() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from kueue_flux.controller import steps
 from kueue_flux.controller.resources import (
     CONFIG_MAPS,
     JOBS,
@@ -17,13 +20,14 @@ from kueue_flux.controller.resources import (
     SERVICES,
     WORKLOADS,
 )
+from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.metrics import REGISTRY
 from kueue_flux.runtime.resource import Object, Resource
 from tests import builders
 from tests.api import certificates
 from tests.builders import NAME, NAMESPACE, QUEUE, MiniClusterBuilder, minicluster
-from tests.controller.fake_api import copied, own_up
+from tests.controller.fake_api import Fault, copied, own_up
 from tests.controller.world import Adapter, Life, World
 
 
@@ -887,6 +891,209 @@ async def test_files_that_a_deleted_minicluster_of_the_name_left_give_way(world:
     assert world.reasons()["Ready"] == "True BrokersUp"
 
 
+# -- longer than Kueue allows
+
+
+def time_out(world: World) -> None:
+    """Kueue deactivates the Workload and suspends the Job, whose pods go."""
+    world.evict("DeactivatedDueToMaximumExecutionTimeExceeded", "exceeding the maximum execution time")
+    world.edit(WORKLOADS, lambda obj: obj["spec"].update(active=False), f"job-{NAME}")
+
+
+def suspended(world: World) -> None:
+    world.suspend()
+    world._job_condition(builders.condition("Suspended", at=world.stamp))
+
+
+async def test_a_run_that_takes_longer_than_kueue_allows_has_failed(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, lambda: time_out(world))
+    assert world.files() is None
+    assert world.reasons()["Finished"] == "False Waiting"
+    await life.stage(lambda: suspended(world))
+    assert world.reasons()["Finished"] == "False Waiting", "it may have ended well in the last moment"
+    await life.stage(lambda: None)
+    assert world.reasons()["Finished"] == "True Failed"
+    assert world.message("Finished") == (
+        "MaximumExecutionTimeExceeded: it ran longer than kueue.x-k8s.io/max-exec-time-seconds allows"
+    )
+    assert "exitCode" not in world.status
+    assert ("Warning", "Failed") in told(life)
+    assert world.api.get(JOBS, NAME, NAMESPACE) is None, "nothing comes of it any more"
+    world.api.collect_garbage()
+    await life.settle()
+    assert world.kinds() == {"MiniCluster", "Service", "NetworkPolicy"}
+
+
+async def test_a_run_that_ended_well_as_its_time_was_over_has_succeeded(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, world.end_lead)
+    await life.stage(lambda: (time_out(world), suspended(world)))
+    for stage in (world.decide_job, world.finish_job, lambda: None):
+        await life.stage(stage)
+    assert world.reasons()["Finished"] == "True Succeeded"
+    assert world.get(JOBS)
+
+
+async def test_any_other_deactivation_is_waited_out(world: World, life: Life) -> None:
+    def deactivate() -> None:
+        world.evict("DeactivatedDueToRequeuingLimitExceeded", "it was requeued too often")
+        world.edit(WORKLOADS, lambda obj: obj["spec"].update(active=False), f"job-{NAME}")
+
+    await run_until(life, world.make_workload, world.admit, deactivate, lambda: suspended(world), world.release)
+    assert world.reasons()["Finished"] == "False Waiting"
+    assert "(it was requeued too often): it is queued again once" in world.message("QuotaReserved")
+
+
+# -- what somebody deletes
+
+
+def requests(life: Life, since: int) -> list[tuple[str, str]]:
+    return [(verb, kind) for verb, kind in done(life)[since:] if kind != "MiniCluster"]
+
+
+async def test_services_and_policies_of_a_running_one_are_made_again(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    for resource in (SERVICES, NETWORK_POLICIES):
+        (found,) = world.api.all(resource)
+        world.api.delete(resource, found["metadata"]["name"], NAMESPACE)
+    before = life.adapter.writes
+    result = await life.adapter.turn()
+    assert result is not None
+    assert result.requeue_after is not None
+    assert requests(life, before) == [], "not with every turn"
+    world.pass_time(result.requeue_after)
+    result = await life.adapter.turn()
+    assert requests(life, before) == [("create", "Service"), ("create", "NetworkPolicy")]
+    assert told(life).count(("Warning", "Restored")) == 2
+    assert result == Result(600)
+    before = life.adapter.writes
+    await life.adapter.turn()
+    assert requests(life, before) == []
+
+
+def lose(world: World, resource: Resource, name: str) -> None:
+    """A file is deleted, and then a worker is lost: the one in its place waits for the file."""
+    world.api.delete(resource, name, NAMESPACE)
+    world.api.delete(PODS, world.running()[1], NAMESPACE)
+
+
+async def test_a_configuration_that_a_pod_waits_for_is_made_again(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    certificate = world.certificate()
+    await life.stage(lambda: lose(world, CONFIG_MAPS, f"{NAME}-flux"))
+    assert world.files() is None
+    await life.stage(lambda: None)
+    assert world.files()
+    assert world.certificate() == certificate
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len(world.starts) == 5, "the others ran on"
+    assert world.status["admissions"] == 1
+
+
+@pytest.mark.parametrize("fault", [None, *range(1, 8)])
+async def test_with_another_certificate_all_pods_start_anew(world: World, life: Life, fault: int | None) -> None:
+    """Also where the process is killed in between."""
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    first = world.certificate()
+    if fault is not None:
+        life.adapter.client._fault = Fault(life.adapter.writes + fault)
+    await life.stage(lambda: lose(world, SECRETS, f"{NAME}-curve"))
+    for _ in range(8):
+        await life.stage(lambda: None)
+    assert world.certificate() not in (None, first)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len({start.certificate for start in world.starts if start.pod in world.running()}) == 1
+    assert world.status["admissions"] == 1
+
+
+async def test_what_may_not_be_made_again_is_told(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    assert life.adapter
+    world.api.delete(NETWORK_POLICIES, NAME, NAMESPACE)
+
+    def forbid(obj: Object) -> None:
+        if obj["kind"] == "NetworkPolicy":
+            raise ApiError(403, "Forbidden", "exceeded quota")
+
+    world.api.webhooks.append(forbid)
+    world.pass_time(600)
+    await life.adapter.turn()
+    assert ("Warning", "NotRestored") in told(life)
+    assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+# -- Secrets that a MiniCluster names
+
+
+@pytest.mark.parametrize("field", ["curveCertSecret", "mungeSecret"])
+async def test_a_secret_that_is_named_and_missing_is_told(world: World, life: Life, field: str) -> None:
+    world.unmountable = {0, 1, 2, 3}
+    mc = queued().flux(**{field: "nowhere"})
+    if field == "curveCertSecret":
+        world.certificate = lambda: "theirs"  # type: ignore[method-assign]
+    await run_until(life, world.make_workload, world.admit, lambda: None, mc=mc)
+    assert world.reasons()["Ready"] == "False VolumeMissing"
+    assert "Secret nowhere does not exist in namespace team" in world.message("Ready")
+    make(world, SECRETS, "nowhere")
+    await life.stage(lambda: None)
+    assert world.reasons()["Ready"] == "False PodsPending"
+
+
+async def test_a_pull_secret_that_is_missing_is_told(world: World, life: Life) -> None:
+    world.unpullable = {0}
+    await run_until(life, world.make_workload, world.admit, mc=queued().container(imagePullSecret="nowhere"))
+    assert world.reasons()["Ready"] == "False ImagePullFailed"
+    assert "imagePullSecret: Secret nowhere not found" in world.message("Ready")
+    make(world, SECRETS, "nowhere")
+    await life.stage(lambda: None)
+    assert "nowhere" not in world.message("Ready")
+
+
+# -- what we did not think of
+
+
+@pytest.mark.parametrize("builder", ["before_admission", "after_admission"])
+async def test_a_fault_of_ours_is_told_and_tried_again(
+    world: World, life: Life, monkeypatch: pytest.MonkeyPatch, builder: str
+) -> None:
+    """At submission, and when the files are written."""
+
+    def fail(*args: Any, **options: Any) -> list[Object]:
+        raise KeyError("a secret")
+
+    if builder == "after_admission":
+        await run_until(life, world.make_workload)
+        world.admit()
+    else:
+        world.submit(queued())
+    assert life.adapter
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, builder, fail)
+        for _ in range(3):
+            life.adapter.hear_all()
+            with pytest.raises(KeyError):
+                await life.adapter.turn()
+    assert world.reasons()["Accepted"] == "False InternalError"
+    assert "KeyError in" in world.message("Accepted")
+    assert "a secret" not in world.message("Accepted")
+    assert told(life).count(("Warning", "InternalError")) == 1
+    await life.settle()
+    assert world.reasons()["Accepted"] == "True Accepted"
+
+
+async def test_a_pod_with_an_index_that_is_no_number_is_passed_over(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit)
+    odd = builders.pod(world.get(JOBS), suffix="odd").label(builders.INDEX, "x").obj()
+    assert life.adapter
+    life.adapter.stores[PODS].observe({**odd, "metadata": {**odd["metadata"], "resourceVersion": "9999"}})
+    with capture_logs() as logs:
+        await life.adapter.turn()
+        await life.adapter.turn()
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len([line for line in logs if "passed over" in line["event"]]) == 1
+
+
 # -- another operator
 
 
@@ -898,7 +1105,7 @@ async def test_another_operators_job_is_not_touched(world: World, life: Life) ->
     assert world.reasons()["Accepted"] == "False ConflictingController"
     assert world.get(JOBS) == theirs
     assert life.adapter
-    assert life.adapter.reconciler.conflicts.describe() is not None
+    assert life.adapter.reconciler.conflicts
 
 
 def scribble(world: World, **fields: Any) -> None:
@@ -918,7 +1125,7 @@ async def test_another_writer_of_the_status_is_answered_once_a_minute(world: Wor
     await life.settle()
     assert world.reasons()["Accepted"] == "False ConflictingController"
     assert "flux-operator writes its status" in world.message("Accepted")
-    assert life.adapter.reconciler.conflicts.describe() is not None
+    assert life.adapter.reconciler.conflicts
     before = life.adapter.writes
     for number in range(5):
         world.pass_time(5)
@@ -950,9 +1157,22 @@ async def test_the_trace_that_an_operator_has_left_does_not_count_for_ever(world
     world.pass_time(61)
     await life.settle()
     assert "flux-operator" in {entry["manager"] for entry in world.get(MINICLUSTERS)["metadata"]["managedFields"]}
-    assert life.adapter.reconciler.conflicts.describe() is None
+    assert not life.adapter.reconciler.conflicts
     assert world.reasons()["Accepted"] == "True Accepted"
     assert world.reasons()["Ready"] == "True BrokersUp"
+
+
+@pytest.mark.parametrize(("ahead", "counts"), [(59, True), (61, False), (10**9, False)])
+async def test_a_trace_from_the_future_is_nobodys(world: World, life: Life, ahead: int, counts: bool) -> None:
+    """Users can write managedFields; clocks may differ by a minute."""
+    await run_until(life, world.make_workload)
+    time = (world.api.now + timedelta(seconds=ahead)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    forged = {"manager": "forged", "subresource": "status", "time": time, "fieldsV1": {"f:status": {"f:theirs": {}}}}
+    world.edit(MINICLUSTERS, lambda obj: obj["metadata"].update(managedFields=[forged]))
+    await life.settle()
+    assert world.reasons()["Accepted"] == ("False ConflictingController" if counts else "True Accepted")
+    assert life.adapter
+    assert len(life.adapter.reconciler.conflicts) == counts
 
 
 async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, life: Life) -> None:
@@ -963,7 +1183,7 @@ async def test_when_the_other_operator_is_gone_the_work_goes_on(world: World, li
     world.admit()
     world.pass_time(61)
     await life.settle()
-    assert life.adapter.reconciler.conflicts.describe() is None
+    assert not life.adapter.reconciler.conflicts
     assert world.reasons()["Accepted"] == "True Accepted"
     assert world.reasons()["Ready"] == "True BrokersUp"
 

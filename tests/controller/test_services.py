@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.store import Store
 from tests import builders
 from tests.builders import GATED, NAMESPACE, MiniClusterBuilder, PodBuilder, WorkloadBuilder, minicluster
+from tests.controller.fake_api import copied
 from tests.controller.test_reconcile import done, run_until, told
 from tests.controller.world import SERVICES_NAME, Life, World
 
@@ -52,10 +54,11 @@ async def until_served(life: Life, *stages: Any) -> None:
 
 
 async def test_services_come_before_the_minicluster(world: World, life: Life) -> None:
-    await run_until(life, world.make_workload, mc=served())
+    await run_until(life, mc=served())
     kinds = [("create", kind) for kind in ("Service", "NetworkPolicy", "Job", "Job")]
     assert done(life)[:4] == kinds
-    assert gates(world) == (None, "flux-framework.org/services")
+    assert gates(world) == ("flux-framework.org/turn", "flux-framework.org/services")
+    await life.stage(world.make_workload)
     await life.stage(lambda: world.make_workload(SERVICES_NAME))
     assert gates(world) == (None, "flux-framework.org/services")
     assert world.reasons()["QuotaReserved"] == "False PendingEvaluation"
@@ -159,14 +162,16 @@ async def test_without_a_queue_the_services_are_waited_for_too(world: World, lif
 
 async def test_a_default_queue_takes_both(world: World, life: Life) -> None:
     world.with_default_queue()
-    await run_until(life, mc=minicluster().service("web"))
+    workloads = (world.make_workload, lambda: world.make_workload(SERVICES_NAME))
+    await run_until(life, *workloads, mc=minicluster().service("web"))
     assert gates(world) == (None, "flux-framework.org/services")
     assert {job["metadata"]["labels"][builders.QUEUE] for job in world.api.all(JOBS)} == {"default"}
 
 
 async def test_a_job_of_services_that_was_deleted_is_made_again(world: World, life: Life) -> None:
     await until_served(life, world.admit)
-    await life.stage(lambda: world.api.delete(JOBS, SERVICES_NAME, NAMESPACE))
+    await life.stage(lambda: (world.api.delete(JOBS, SERVICES_NAME, NAMESPACE), world.api.collect_garbage()))
+    await life.stage(lambda: world.make_workload(SERVICES_NAME))
     assert gates(world) == (None, None)
     assert world.reasons()["Ready"] == "True ServicesStarting"
 
@@ -292,18 +297,32 @@ class Queue:
         self._version = 0
 
     def add(self, name: str, at: str, *, gated: bool = True, queue: str = "q", **status: Any) -> None:
+        """Submit one, of which Kueue has seen both Jobs."""
         mc = minicluster(name).queue(queue).service().meta(uid=f"uid-{name}").status(**status)
-        self._put(self.miniclusters, mc.obj())
-        self._put(self.jobs, builders.job(mc).obj())
         services = builders.services_job(mc).meta(creationTimestamp=at)
-        self._put(self.jobs, (services if gated else services.gated(None)).obj())
+        self._put(self.miniclusters, mc.obj())
+        for job in (builders.job(mc), services if gated else services.gated(None)):
+            self._put(self.jobs, job.obj())
+            self._put(self.workloads, builders.workload(job).obj())
 
-    def waits(self, name: str, reason: str, *, services: bool) -> None:
-        """Let Kueue say why one of the two Jobs waits."""
-        job = self.jobs.get(NAMESPACE, f"{name}-services" if services else name)
+    def kueue_says(self, name: str, change: Callable[[WorkloadBuilder], object]) -> None:
+        """Let Kueue say something of a Job."""
+        job = self.jobs.get(NAMESPACE, name)
         assert job is not None
         built = builders.workload({**job, "spec": {"parallelism": 1}, "apiVersion": "batch/v1", "kind": "Job"})
-        self._put(self.workloads, built.waiting(reason).obj())
+        change(built)
+        self._put(self.workloads, built.obj())
+
+    def edit(self, store: Store, name: str, change: Callable[[dict[str, Any]], object]) -> None:
+        obj = copied(store.get(NAMESPACE, name))
+        change(obj)
+        self._put(store, obj)
+
+    def delete(self, store: Store, name: str) -> None:
+        self._version += 1
+        found = store.get(NAMESPACE, name)
+        assert found is not None
+        store.delete({**found, "metadata": {**found["metadata"], "resourceVersion": str(self._version)}})
 
     def _put(self, store: Store, obj: dict[str, Any]) -> None:
         self._version += 1
@@ -346,35 +365,95 @@ def test_nobody_is_next_while_one_is_on_its_way(first: dict[str, Any], expected:
     assert queue.next == expected
 
 
-@pytest.mark.parametrize("services", [True, False])
-@pytest.mark.parametrize(("reason", "expected"), [("WaitingForQuota", None), ("ExceedsMaxQuota", "second")])
-def test_nobody_waits_for_what_never_comes(services: bool, reason: str, expected: str | None) -> None:
+def test_the_turn_ends_with_the_admission() -> None:
+    """And not with the files, which may never be written: a service that is never up keeps them back."""
     queue = Queue()
     queue.add("first", T1, gated=False)
     queue.add("second", T2)
-    queue.waits("first", reason, services=services)
+    queue.kueue_says("first-services", lambda workload: workload.admitted())
+    assert queue.next is None
+    queue.kueue_says("first", lambda workload: workload.admitted())
+    assert queue.next == "second"
+
+
+@pytest.mark.parametrize("name", ["first", "first-services"])
+@pytest.mark.parametrize(
+    ("reason", "expected"), [("WaitingForQuota", None), ("ExceedsMaxQuota", "second"), ("Suspended", "second")]
+)
+def test_nobody_waits_for_what_never_comes(name: str, reason: str, expected: str | None) -> None:
+    queue = Queue()
+    queue.add("first", T1, gated=False)
+    queue.add("second", T2)
+    queue.kueue_says(name, lambda workload: workload.waiting(reason))
     assert queue.next == expected
 
 
-def test_what_was_deleted_is_not_waited_for() -> None:
+def refused(mc: dict[str, Any], reason: str) -> None:
+    mc["status"]["conditions"] = [builders.condition("Accepted", "False", reason)]
+
+
+CANNOT_GO_ON: dict[str, Callable[[Queue], object]] = {
+    "it was deleted": lambda queue: queue.delete(queue.miniclusters, "first"),
+    "it is being deleted": lambda queue: queue.edit(
+        queue.miniclusters, "first", lambda mc: mc["metadata"].update(deletionTimestamp=T3)
+    ),
+    "it has no Job": lambda queue: queue.delete(queue.jobs, "first"),
+    "its Job is another's": lambda queue: queue.edit(
+        queue.jobs, "first", lambda job: job["metadata"].pop("ownerReferences")
+    ),
+    "it is refused": lambda queue: queue.edit(queue.miniclusters, "first", lambda mc: refused(mc, "InvalidSpec")),
+    "another operator is at work on it": lambda queue: queue.edit(
+        queue.miniclusters, "first", lambda mc: refused(mc, "ConflictingController")
+    ),
+    "Kueue makes no Workload for its Job": lambda queue: queue.delete(queue.workloads, "job-first"),
+    "Kueue makes no Workload for its services": lambda queue: queue.delete(queue.workloads, "job-first-services"),
+    "it was deactivated": lambda queue: queue.kueue_says("first", lambda workload: workload.spec(active=False)),
+    "its services bear no name": lambda queue: queue.edit(
+        queue.jobs, "first-services", lambda job: job["metadata"]["labels"].pop("flux-framework.org/minicluster")
+    ),
+}
+
+
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize("happens", CANNOT_GO_ON.values(), ids=CANNOT_GO_ON)
+def test_nobody_waits_for_one_that_cannot_go_on(happens: Callable[[Queue], object], gated: bool) -> None:
     queue = Queue()
-    queue.add("first", T1, gated=False)
+    queue.add("first", T1, gated=gated)
     queue.add("second", T2)
-    gone = queue.miniclusters.get(NAMESPACE, "first")
-    assert gone is not None
-    queue.miniclusters.delete({**gone, "metadata": {**gone["metadata"], "resourceVersion": "99"}})
+    assert queue.next == ("first" if gated else None)
+    happens(queue)
     assert queue.next == "second"
+
+
+def test_what_kueue_said_before_the_gate_does_not_count() -> None:
+    queue = Queue()
+    queue.add("first", T1)
+    queue.kueue_says("first", lambda workload: workload.waiting("Inadmissible"))
+    assert queue.next == "first"
+
+
+def test_one_whose_specification_was_changed_goes_on() -> None:
+    queue = Queue()
+    queue.add("first", T1)
+    queue.edit(queue.miniclusters, "first", lambda mc: refused(mc, "SpecChanged"))
+    assert queue.next == "first"
 
 
 def test_who_is_woken_by_what() -> None:
     queue = Queue()
     queue.add("first", T1, gated=False, admissions=1)
     queue.add("second", T2)
-    first = queue.miniclusters.get(NAMESPACE, "first")
+    queue.add("third", T3, queue="other")
+    concerned = queue.turns.concerned
+    second, third = (NAMESPACE, "second"), (NAMESPACE, "third")
+    assert concerned(queue.miniclusters.get(NAMESPACE, "first"), None) == {second}
+    for name in ("first-services", "first"):
+        assert concerned(None, queue.jobs.get(NAMESPACE, name)) == {second}
+        assert concerned(queue.workloads.get(NAMESPACE, f"job-{name}")) == {second}
+    assert concerned(minicluster().obj(), builders.job(minicluster()).obj()) == set()
+    assert concerned(builders.workload(builders.job(minicluster())).obj()) == set()
     services = queue.jobs.get(NAMESPACE, "first-services")
-    own = queue.jobs.get(NAMESPACE, "first")
-    second = (NAMESPACE, "second")
-    assert queue.turns.concerned(first, None) == second
-    assert queue.turns.concerned(None, services) == second
-    assert queue.turns.concerned(own, None) is None
-    assert queue.turns.concerned(minicluster().obj(), None) is None
+    assert services is not None
+    labels = services["metadata"]["labels"]
+    elsewhere = {**services, "metadata": {**services["metadata"], "labels": {**labels, builders.QUEUE: "other"}}}
+    assert concerned(services, elsewhere) == {second, third}

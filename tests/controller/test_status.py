@@ -93,6 +93,10 @@ def brief(answer: tuple[bool, Signal]) -> tuple[bool, str, str]:
     return answer[0], answer[1].reason, answer[1].message
 
 
+DEACTIVATED = (
+    "Workload job-hello is deactivated: it is queued again once its spec.active is true: "
+    """kubectl patch workload job-hello --type merge -p '{"spec":{"active":true}}'"""
+)
 KUEUE_NOT_READY = (
     "Kueue has made no Workload for this Job in 10 s: check that Kueue is installed and running, that its batch/job "
     "integration is on, that this namespace matches its managedJobsNamespaceSelector"
@@ -118,7 +122,7 @@ KUEUE_NOT_READY = (
         ),
         (
             facts(workload=workload().spec(active=False)),
-            (False, "Deactivated", "the Workload is deactivated; set its spec.active to true to queue it again"),
+            (False, "Deactivated", DEACTIVATED),
         ),
         (facts(workload=workload().reserved()), (True, "QuotaReserved", "quota is reserved for Workload job-hello")),
         (facts(workload=workload().admitted()), (True, "QuotaReserved", "quota is reserved for Workload job-hello")),
@@ -267,6 +271,22 @@ def test_what_volumes_wait_for_comes_after_what_a_pod_itself_says() -> None:
     assert status.ready(given, RECORD, None)[1].reason == "ImagePullFailed"
     given.pods = [pods.read(p.obj(), "flux") for p in up(4)]
     assert status.ready(given, RECORD, None)[0]
+
+
+def test_of_one_broker_is_spoken_as_of_one() -> None:
+    """And not of "all 1 brokers"."""
+    record = {**RECORD, "size": 1}
+
+    def said(of: PodBuilder) -> str:
+        return status.ready(facts(mc=alone, workload=workload().admitted(1), pods_=(of,)), record, None)[1].message
+
+    alone = minicluster().queue("q").size(1)
+    assert said(pod(0)) == "the pod does not run yet"
+    assert said(pod(0).running()) == "the broker is not up yet"
+    assert said(pod(0).ready()) == "the broker is up"
+    given = facts(mc=alone, workload=workload().admitted(1))
+    assert status.admitted(given)[1].message == "the pod is admitted by ClusterQueue cq"
+    assert status.injected(given, record)[1].message == "certificate and configuration for 1 broker written"
 
 
 def test_ready_before_admission_and_after_the_end() -> None:

@@ -303,13 +303,14 @@ class World:
     def _start_pods(self) -> None:
         """A kubelet starts a pod as soon as what it mounts is there."""
         certificate, files = self.certificate(), self.files()
-        if certificate is None or files is None:
-            return
         for pod in self._active_pods():
             name, index = pod["metadata"]["name"], int(pod["metadata"]["labels"][builders.INDEX])
             if pod["status"]["phase"] != "Pending":
                 continue
-            if index in self.unpullable:
+            if certificate is None or files is None:
+                since = pod["metadata"]["creationTimestamp"]
+                self._set_pod(name, builders.pod(self.get(JOBS), index).unmounted(since).obj()["status"])
+            elif index in self.unpullable:
                 stuck = builders.pod(self.get(JOBS), index).waiting_for("ImagePullBackOff", "no such tag")
                 self._set_pod(name, stuck.obj()["status"])
             elif index in self.unmountable:

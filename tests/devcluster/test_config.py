@@ -67,7 +67,7 @@ def test_the_controllers_command_is_one_of_the_projects(controller: Object) -> N
     assert controller["containers"][0]["command"][0] in scripts
 
 
-def test_the_controller_reads_no_secret_and_wildcards_nothing(objects: dict[tuple[str, str], Object]) -> None:
+def test_the_controller_lists_no_secrets_and_wildcards_nothing(objects: dict[tuple[str, str], Object]) -> None:
     granted = rules(objects, "ClusterRole", "kueue-flux-controller")
     assert granted["secrets"] == {"create", "deletecollection"}
     assert granted["configmaps"] == {"create", "deletecollection"}

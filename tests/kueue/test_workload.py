@@ -92,11 +92,34 @@ def test_pending_admission_checks_are_named() -> None:
     assert waiting.message.endswith("b")
 
 
-def test_a_deactivated_workload_says_how_to_go_on() -> None:
-    waiting = read(make(count=None, active=False)).waiting
-    assert waiting is not None
-    assert waiting.reason == "Deactivated"
-    assert "spec.active" in waiting.message
+@pytest.mark.parametrize(
+    ("evicted", "says", "goes_on", "timed_out"),
+    [
+        ([], "is deactivated: it is queued again", True, False),
+        (
+            [condition("Evicted", reason="DeactivatedDueToRequeuingLimitExceeded", message="too often")],
+            "is deactivated (too often): it is queued again",
+            True,
+            False,
+        ),
+        (
+            [condition("Evicted", reason="DeactivatedDueToMaximumExecutionTimeExceeded", message="too long")],
+            "is deactivated (too long)",
+            False,
+            True,
+        ),
+    ],
+)
+def test_a_deactivated_workload_says_why_and_how_to_go_on(
+    evicted: list[dict[str, Any]], says: str, goes_on: bool, timed_out: bool
+) -> None:
+    view = read(make(*evicted, count=None, active=False))
+    assert view.waiting is not None
+    assert view.waiting.reason == "Deactivated"
+    assert says in view.waiting.message
+    assert ("kubectl patch workload" in view.waiting.message) is goes_on
+    assert view.timed_out is timed_out
+    assert not read(make(*evicted, count=None)).timed_out, "it was activated again"
 
 
 def test_eviction_keeps_kueues_reason() -> None:
