@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kueue_flux.devcluster import cluster as kind_cluster
-from kueue_flux.devcluster import control_plane, deploy, kind
+from kueue_flux.devcluster import control_plane, deploy
 from kueue_flux.devcluster.errors import DevClusterError
 from kueue_flux.devcluster.progress import Progress
 
@@ -58,9 +58,13 @@ def down(profile: ProfileOption = Profile.KIND, name: NameOption = "dev") -> Non
         if profile is Profile.KIND:
             if control_plane.status(name).exists:
                 raise DevClusterError(f"{name} has the profile control-plane", "say --profile control-plane")
+            there = kind_cluster.exists(name)
             left = kind_cluster.down(name, progress)
         else:
+            there = control_plane.status(name).exists
             control_plane.down(name, progress)
+        if not there:
+            progress.note(f"there was no cluster {name}")
     if left:
         typer.echo("still on the machine:\n" + "\n".join(left), err=True)
         raise typer.Exit(1)
@@ -83,7 +87,7 @@ def load_image(
 ) -> None:
     """Copy an image from the Docker engine to the nodes of a kind cluster."""
     with _reported() as progress:
-        kind.load_image(name, reference, progress)
+        kind_cluster.load_image(name, reference, progress)
 
 
 @contextmanager
