@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from kueue_flux.cli import failures, render
 from kueue_flux.cli.follow import CONTROLLER_SECONDS, NO_CONTROLLER, Follower, ticking, write_output
 from kueue_flux.cli.options import Cluster, Form, Goal, ListForm
-from kueue_flux.cli.terminal import emit, painter, say
+from kueue_flux.cli.terminal import emit, painter, say, show
 from kueue_flux.client.errors import ClientError, Forbidden, NotFound
 from kueue_flux.client.miniclusters import AsyncMiniClusters, Object
 from kueue_flux.client.status import Stage, Status
@@ -70,7 +70,7 @@ async def watch_status(cluster: Cluster, name: str) -> None:
     """
     async with cluster.client() as client:
         if not sys.stdout.isatty():
-            await Follower(client, name, say=print).run()
+            await Follower(client, name, say=show).run()
             return
         from rich.live import Live
         from rich.text import Text

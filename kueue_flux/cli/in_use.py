@@ -11,7 +11,7 @@ from kueue_flux.cli import render, tty
 from kueue_flux.cli.failures import InputError
 from kueue_flux.cli.follow import Follower
 from kueue_flux.cli.options import Cluster, Form
-from kueue_flux.cli.terminal import emit, say
+from kueue_flux.cli.terminal import emit, say, show
 from kueue_flux.client.exec import Streams, Take
 from kueue_flux.client.status import Status
 
@@ -76,7 +76,7 @@ async def submit_job(cluster: Cluster, name: str, words: Sequence[str]) -> None:
         ClientError: It cannot be submitted.
     """
     async with cluster.client() as client:
-        print(await client.submit_words(name, words))
+        show(await client.submit_words(name, words))
 
 
 async def jobs(cluster: Cluster, name: str, form: Form | None) -> int:

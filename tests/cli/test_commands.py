@@ -166,6 +166,26 @@ async def test_what_only_the_api_server_finds(server, invoke):
     assert (ended.code, ended.err) == (1, "Error: MiniCluster is invalid\n  spec: too odd\n")
 
 
+async def test_control_characters_of_the_cluster_do_not_reach_the_terminal(server, invoke):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "odd \x1b]0;title\x07 image"))
+    cluster_with_a_run(server, refused)
+    server.on("GET", EVENTS, listing())
+    server.scripts["POST", MINICLUSTERS].clear()
+    server.on("POST", MINICLUSTERS, failure(422, "no \x1b[2J", causes=[{"field": "spec", "message": "no \x9b"}]))
+    for words in (
+        ("status", "hello"),
+        ("status", "hello", "--watch"),
+        ("list",),
+        ("list", "-o", "wide"),
+        ("wait", "hello"),
+        ("submit", "-i", "ubuntu", "--", "hostname"),
+    ):
+        ended = await invoke(*words)
+        assert [char for char in ended.out + ended.err if not char.isprintable() and char != "\n"] == [], words
+    assert r"no \x1b[2J" in ended.err
+    assert r"no \x9b" in ended.err
+
+
 async def test_several_minis_are_waited_for_and_the_first_failure_is_the_exit_code(server, invoke, tmp_path):
     manifest = {
         "apiVersion": "flux-framework.org/v1alpha2",
