@@ -240,6 +240,65 @@ async def test_wait_gives_up_with_124_and_says_that_it_goes_on(server, invoke):
     )
 
 
+async def test_wait_gives_up_on_a_cluster_that_does_not_answer(server, invoke):
+    async def silence(request):
+        await server.closing.wait()
+
+    server.hook = silence
+    ended = await invoke("wait", "hello", "--timeout", "0.3")
+    assert ended.code == 124
+    assert ended.err.startswith(
+        "Error: the cluster has not answered within 0.3 s: where MiniCluster hello stands is not known\n"
+    )
+    assert "goes on" not in ended.err
+
+
+async def test_wait_gives_up_on_a_cluster_that_answers_no_more(server, invoke):
+    server.on("GET", MINICLUSTERS, listing(running()))
+    server.on("WATCH", MINICLUSTERS, failure(503, "going down"))
+    ended = await invoke("wait", "hello", "--timeout", "0.5")
+    assert ended.code == 124
+    assert "where MiniCluster hello stands is not known" in ended.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--follow",)])
+async def test_logs_of_one_that_is_refused(server, invoke, flags):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))
+    cluster_with_a_run(server, refused)
+    server.scripts["GET", PODS].clear()
+    server.on("GET", PODS, listing())
+    ended = await invoke("logs", "hello", *flags)
+    assert (ended.code, ended.out) == (1, "")
+    assert "Error: MiniCluster hello is refused: size is 0 (InvalidSpec)\n" in ended.err
+    assert "--follow" not in ended.err
+
+
+async def test_submit_says_once_that_it_is_refused(server, invoke):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))
+    cluster_with_a_run(server, refused)
+    server.scripts["GET", PODS].clear()
+    server.on("GET", PODS, listing())
+    ended = await invoke(*SUBMIT, "--wait", "--", "hostname")
+    assert ended.code == 1
+    assert ended.err.count("is refused") == 1
+    assert "cannot be shown" not in ended.err
+
+
+PODS_REFUSED = "no pod could be made: violates PodSecurity restricted:latest"
+
+
+async def test_pods_that_cannot_be_made_are_told(server, invoke):
+    """By a PodSecurity namespace, or a ResourceQuota."""
+    ready = ("Ready", "False", "PodsNotCreated", PODS_REFUSED)
+    stuck = minicluster("hello", objects.ACCEPTED, objects.RESERVED, objects.ADMITTED, ready, queue="team-a")
+    cluster_with_a_run(server, stuck)
+    server.on("GET", EVENTS, listing())
+    status = (await invoke("status", "hello")).out
+    assert f"Status    admitted with 4 nodes, pods 0/4, brokers 0/4: {PODS_REFUSED} (PodsNotCreated)" in status
+    assert f"PodsNotCreated: {PODS_REFUSED}" in status.partition("Conditions")[2]
+    assert PODS_REFUSED in (await invoke("wait", "hello", "--timeout", "0.5")).err
+
+
 async def test_wait_on_one_that_is_refused(server, invoke):
     server.on("GET", MINICLUSTERS, listing(minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))))
     ended = await invoke("wait", "hello")

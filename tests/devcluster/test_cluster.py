@@ -75,7 +75,7 @@ def world(monkeypatch, tmp_path):
         (kueue, "install", lambda *_, **__: None),
         (kueue, "create_queues", lambda *_: None),
         (store, "present", lambda reference: reference in found.images),
-        (cluster.binaries, "ensure", lambda names, progress: {name: Path("/bin/false") for name in names}),
+        (cluster.binaries, "ensure", lambda names, progress: dict.fromkeys(names, Path("/bin/false"))),
         (Kubectl, "works", lambda self, *words, timeout=0: found.works(*words)),
         (cluster, "_PAUSE_SECONDS", 0.0),
     ]:
