@@ -260,7 +260,12 @@ def submit(
         )  # fmt: skip
         given = [failures.usage(by_flags, flags, command or ())]
     else:
-        ctx.fail("an image and a command are needed, or a FILE: kueue-flux submit --image IMAGE -- COMMAND...")
+        parts = {"image": image, "command": command or interactive}
+        lacking = " and ".join(f"no {what}" for what, given_here in parts.items() if not given_here)
+        ctx.fail(
+            f"an image and a command are needed, or a FILE, and {lacking} was given: "
+            "kueue-flux submit --image IMAGE -- COMMAND..."
+        )
     given = failures.usage(work.into_namespace, given, cluster.namespace)
     if not work.valid(given):
         raise typer.Exit(failures.MISUSED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -285,10 +284,18 @@ def _ages(status: Status, now: datetime) -> str:
 
 
 def _command(obj: Mapping[str, Any]) -> str:
-    containers = (obj.get("spec") or {}).get("containers") or [{}]
+    spec = obj.get("spec") or {}
+    containers = spec.get("containers") or [{}]
     container = next((c for c in containers if c.get("runFlux")), containers[0])
-    command, image = container.get("command", ""), container.get("image", "")
-    return f"{' '.join(command.split())}   (image {image})" if command else shlex.quote(image)
+    if spec.get("interactive"):
+        what = "none, it is interactive"
+    elif words := container.get("command", "").split():
+        what = " ".join(words)
+    elif (container.get("commands") or {}).get("script"):
+        what = "a script"
+    else:
+        what = "none, it serves a RESTful API"
+    return f"{what}   (image {container.get('image', '')})"
 
 
 def _holds(condition: Mapping[str, Any]) -> str:

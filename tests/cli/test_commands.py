@@ -18,6 +18,7 @@ from tests.client.server import Reply, event, failure, listing, watch
 ONE = f"{MINICLUSTERS}/hello"
 EVENTS = "/api/v1/namespaces/team/events"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
+QUEUE = "kueue.x-k8s.io/"
 CLASSES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 LOG = line(1, "hello-0") + line(2, "hello-1")
 SUBMIT = ("submit", "-q", "team-a", "-i", "ubuntu", "-N", "4", "--name", "hello")
@@ -186,6 +187,84 @@ async def test_control_characters_of_the_cluster_do_not_reach_the_terminal(serve
     assert r"no \x9b" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        (listing({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}), "queue-name; there are: a, b\n"),
+        (listing(), "queue-name\n"),
+        (failure(403, "no"), "queue-name\n"),
+        (listing({"metadata": {"name": "default"}}), None),
+        (Reply("404 page not found", status=404), None),
+    ],
+)
+async def test_what_passes_by_the_quota_is_told(server, invoke, queues, said):
+    server.on("GET", QUEUES, queues)
+    server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
+    ended = await invoke("submit", "-i", "ubuntu", "--name", "hello", "--", "hostname")
+    assert (ended.code, ended.out) == (0, "hello\n")
+    note = "note: hello names no queue: it runs at once, past any quota\n"
+    assert ended.err == ("" if said is None else f"{note}  to wait for quota: --queue NAME, or the label {QUEUE}{said}")
+
+
+def several(tmp_path, *names):
+    file = tmp_path / "several.yaml"
+    file.write_text(
+        yaml.safe_dump_all(
+            {
+                "apiVersion": "flux-framework.org/v1alpha2",
+                "kind": "MiniCluster",
+                "metadata": {"name": name},
+                "spec": {"containers": [{"image": "ubuntu", "command": "hostname"}]},
+            }
+            for name in names
+        )
+    )
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("fails_in_dry_run", "out", "how_far"),
+    [(True, "", "nothing was submitted"), (False, "a\n", "submitted: a; not submitted: b, c")],
+)
+async def test_of_several_all_are_created_or_it_is_told_which(server, invoke, tmp_path, fails_in_dry_run, out, how_far):
+    created = []
+
+    async def post(request):
+        if request.method != "POST":
+            return None
+        name, dry_run = (await request.json())["metadata"]["name"], "dryRun" in request.query
+        if name == "b" and dry_run == fails_in_dry_run:
+            return failure(409, "b already exists")
+        if not dry_run:
+            created.append(name)
+        return Reply(minicluster(name), status=201)
+
+    server.hook = post
+    ended = await invoke("submit", several(tmp_path, "a", "b", "c"))
+    assert (ended.code, ended.out, created) == (1, out, out.split())
+    assert "Error: b already exists\n" in ended.err
+    assert how_far in ended.err
+
+
+async def test_what_becomes_of_each_that_is_deleted_is_told(server, invoke):
+    async def answer(request):
+        name = request.path.rpartition("/")[2]
+        if request.method == "DELETE":
+            return failure(403, f"no {name}") if name == "kept" else Reply(running())
+        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        return listing(running()) if name == "slow" and "watch" not in request.query else None
+
+    server.hook = answer
+    server.on("GET", MINICLUSTERS, listing())
+    ended = await invoke("delete", "slow", "quick", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (124, "quick deleted\n")
+    assert "MiniCluster slow is still being deleted" in ended.err
+    ended = await invoke("delete", "slow", "kept", "quick", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (1, "quick deleted\n")
+    assert "Error: no kept" in ended.err
+    assert "MiniCluster slow is still being deleted" in ended.err
+
+
 async def test_several_minis_are_waited_for_and_the_first_failure_is_the_exit_code(server, invoke, tmp_path):
     manifest = {
         "apiVersion": "flux-framework.org/v1alpha2",
@@ -196,7 +275,8 @@ async def test_several_minis_are_waited_for_and_the_first_failure_is_the_exit_co
     file = tmp_path / "two.yaml"
     file.write_text(yaml.safe_dump_all([manifest, {**manifest, "metadata": {"name": "b"}}]))
     ends = {"a": objects.SUCCEEDED, "b": objects.FAILED}
-    server.on("POST", MINICLUSTERS, *(Reply(minicluster(name), status=201) for name in ends))
+    tried_and_made = [*ends, *ends]
+    server.on("POST", MINICLUSTERS, *(Reply(minicluster(name), status=201) for name in tried_and_made))
 
     async def by_name(request):
         if request.method != "GET" or "watch" in request.query:

@@ -58,10 +58,11 @@ async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["submit"], "an image and a command are needed, or a FILE"),
-        (["submit", "-i", "ubuntu"], "an image and a command are needed"),
-        (["submit", "--", "hostname"], "an image and a command are needed"),
-        (["submit", "-i", "ubuntu", "--"], "an image and a command are needed"),
+        (["submit"], "an image and a command are needed, or a FILE, and no image and no command was given"),
+        (["submit", "-i", "ubuntu"], "an image and a command are needed, or a FILE, and no command was given"),
+        (["submit", "--interactive"], "an image and a command are needed, or a FILE, and no image was given"),
+        (["submit", "--", "hostname"], "an image and a command are needed, or a FILE, and no image was given"),
+        (["submit", "-i", "ubuntu", "--"], "an image and a command are needed, or a FILE, and no command was given"),
         (["submit", "hostname"], "put it after two dashes: kueue-flux submit --image IMAGE -- hostname"),
         (["submit", "-i", "ubuntu", "hostname"], "put it after two dashes"),
         (["submit", "-i", "ubuntu", "sh", "-c", "x"], "No such option: -c"),

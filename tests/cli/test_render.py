@@ -195,6 +195,22 @@ def test_the_report_of_a_finished_one():
     assert "Events" not in text
 
 
+@pytest.mark.parametrize(
+    ("spec", "container", "shown"),
+    [
+        ({}, {"command": "a  b"}, "a b"),
+        ({"interactive": True}, {"command": "a"}, "none, it is interactive"),
+        ({}, {"commands": {"script": "a"}}, "a script"),
+        ({}, {}, "none, it serves a RESTful API"),
+    ],
+)
+def test_the_command_of_a_report(spec, container, shown):
+    obj = minicluster("hello", *objects.RUNNING)
+    obj["spec"] = {"size": 1, "containers": [{"image": "ubuntu", **container}], **spec}
+    report = render.report(obj, Status.from_object(obj), [], NOW)
+    assert f"  Command   {shown}   (image ubuntu)\n" in report
+
+
 def test_only_the_last_events_are_shown():
     many = [event(f"Event{n}", "", lastTimestamp="2030-01-31T12:00:00Z") for n in range(20)]
     text = render.report(minicluster("hello"), of(), many, NOW)
