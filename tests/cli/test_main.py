@@ -70,7 +70,7 @@ async def test_options_of_the_command_after_the_dashes_are_its_own(invoke):
         (["submit", "FILE", "--", "hostname"], "either a FILE"),
         (["submit", "FILE", "-N", "4"], "--size / -N describes a MiniCluster"),
         (["submit", "FILE", "--verbose"], "--quiet / --verbose describes a MiniCluster"),
-        (["submit", "FILE", "--flux-volume"], "--flux-volume describes a MiniCluster"),
+        (["submit", "FILE", "--flux-volume", "--no-flux-view"], "--flux-volume says where Flux is brought from"),
         (["submit", ""], "'FILE': it is empty"),
         (["submit", "FILE", "--wait", "-o", "yaml"], "leave one out"),
         (["submit", "FILE", "--timeout", "soon"], "'soon' is no length of time"),
