@@ -75,7 +75,10 @@ def status(profile: ProfileOption = Profile.KIND, name: NameOption = "dev") -> N
     """Say what is up, and which of its parts are stand-ins."""
     with _reported() as progress:
         if profile is Profile.KIND:
-            typer.echo(_aligned(kind_cluster.status(name, progress)))
+            described = kind_cluster.status(name, progress)
+            if flux := deploy.deployed_flux(name):
+                described |= {"image with Flux": flux.reference, "Flux": flux.origin}
+            typer.echo(_aligned(described))
         else:
             typer.echo(str(control_plane.status(name)))
 

@@ -204,6 +204,16 @@ def test_load_image_says_what_is_missing(world):
     assert world.done == ["load mine:1"]
 
 
+def test_status_names_the_image_with_flux(world, monkeypatch):
+    monkeypatch.setattr(engine, "describe", lambda: "the machine's own")
+    assert "image with Flux" not in invoke("status").stdout
+    whole(world, RUNNING)
+    flux = {"reference": "localhost/kueue-flux/flux:1", "origin": "real Flux 1", "real": True}
+    (paths.state_dir("dev") / "flux-image.json").write_text(json.dumps(flux))
+    lines = invoke("status").stdout.splitlines()
+    assert ["image", "with", "Flux", "localhost/kueue-flux/flux:1"] in [line.split() for line in lines]
+
+
 @pytest.fixture
 def docker(tmp_path, monkeypatch):
     """A docker client that has three images, of which one is in use; returns the file with what was removed."""
