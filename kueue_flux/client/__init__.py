@@ -25,6 +25,7 @@ from kueue_flux.client.errors import (
 from kueue_flux.client.exec import Streams
 from kueue_flux.client.instance import Completed, Job, Resources
 from kueue_flux.client.miniclusters import AsyncMiniClusters
+from kueue_flux.client.restful import Restful
 from kueue_flux.client.status import Result, Stage, Status
 from kueue_flux.client.sync import MiniClusters
 
@@ -46,6 +47,7 @@ __all__ = [
     "Refused",
     "Rejected",
     "Resources",
+    "Restful",
     "Result",
     "Stage",
     "Status",
