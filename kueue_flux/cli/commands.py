@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from kueue_flux.cli import failures, render
 from kueue_flux.cli.follow import CONTROLLER_SECONDS, NO_CONTROLLER, Follower, ticking, write_output
 from kueue_flux.cli.options import Cluster, Form, Goal, ListForm
-from kueue_flux.cli.terminal import emit, painter, say
-from kueue_flux.client.errors import ClientError, Forbidden, NotFound
+from kueue_flux.cli.terminal import emit, painter, say, show
+from kueue_flux.client.errors import ClientError, Forbidden, NotFound, WaitTimeout
 from kueue_flux.client.miniclusters import AsyncMiniClusters, Object
 from kueue_flux.client.status import Stage, Status
 
@@ -70,7 +70,7 @@ async def watch_status(cluster: Cluster, name: str) -> None:
     """
     async with cluster.client() as client:
         if not sys.stdout.isatty():
-            await Follower(client, name, say=print).run()
+            await Follower(client, name, say=show).run()
             return
         from rich.live import Live
         from rich.text import Text
@@ -131,13 +131,10 @@ async def wait_for(cluster: Cluster, name: str, goal: Goal, limit: float | None)
 
 
 async def delete_all(cluster: Cluster, names: Sequence[str], *, wait: bool, limit: float | None) -> int:
-    """Delete MiniClusters, and go on with the others where one cannot be.
+    """Delete MiniClusters, and go on with the others where one cannot be. All that goes wrong is reported.
 
     Returns:
         The exit code.
-
-    Raises:
-        WaitTimeout: One is still there.
     """
     code = 0
     async with cluster.client() as client:
@@ -154,7 +151,13 @@ async def delete_all(cluster: Cluster, names: Sequence[str], *, wait: bool, limi
                 print(f"{name} is being deleted")
             return code
 
-        await asyncio.gather(*(_gone(client, name, limit) for name in deleting))
+        ends = await asyncio.gather(*(_gone(client, name, limit) for name in deleting), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, ClientError):
+            failures.report(end)
+            code = code or (failures.TIMED_OUT if isinstance(end, WaitTimeout) else failures.FAILED)
+        elif end is not None:
+            raise end
     return code
 
 

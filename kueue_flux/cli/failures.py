@@ -56,7 +56,7 @@ def run(coroutine: Coroutine[Any, Any, T], going_on: Sequence[str] = ()) -> T:
         typer.Exit: Something went wrong, and was reported.
     """
     # kr8s, which raises them, is loaded by the work itself.
-    from kueue_flux.client.errors import ClientError, WaitTimeout
+    from kueue_flux.client.errors import ClientError, Unanswered, WaitTimeout
 
     try:
         return asyncio.run(coroutine)
@@ -64,6 +64,9 @@ def run(coroutine: Coroutine[Any, Any, T], going_on: Sequence[str] = ()) -> T:
         say("")
         _still_there(going_on)
         raise typer.Exit(INTERRUPTED) from None
+    except Unanswered as error:
+        report(error)
+        raise typer.Exit(TIMED_OUT) from error
     except WaitTimeout as error:
         complain(error.message, error.remedy)
         _still_there(going_on)
@@ -96,7 +99,7 @@ def report(error: ClientError) -> None:
     complain(error.message, error.remedy)
     if isinstance(error, errors.Rejected):
         _causes(error)
-    if isinstance(error, errors.NoCluster | errors.Unreachable):
+    if isinstance(error, errors.NoCluster | errors.Unreachable | errors.Unanswered):
         _dev_clusters()
 
 

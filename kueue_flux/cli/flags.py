@@ -171,8 +171,17 @@ def _check(flags: Flags, command: Sequence[str]) -> None:
     for flag, value in (("--min-size", flags.min_size), ("--priority", flags.priority)):
         if value is not None and flags.queue is None:
             raise InputError(f"{flag} counts in a queue only", "name the queue: --queue NAME")
-    for flag, asked in (("--flux-image", flags.flux_image is not None), ("--flux-volume", flags.flux_volume)):
-        if asked and not flags.flux_view:
+    check_view(flags.flux_view, flags.flux_image, flags.flux_volume)
+
+
+def check_view(view: bool, image: str | None, volume: bool) -> None:
+    """Refuse flags that say where Flux is brought from beside the one that says that it is not brought at all.
+
+    Raises:
+        InputError: They contradict each other.
+    """
+    for flag, asked in (("--flux-image", image is not None), ("--flux-volume", volume)):
+        if asked and not view:
             raise InputError(
                 f"{flag} says where Flux is brought from, --no-flux-view that it is in the image already",
                 "leave one of the two out",

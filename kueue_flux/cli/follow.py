@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from kueue_flux.api.conditions import Reason
 from kueue_flux.cli import render
-from kueue_flux.client.errors import ClientError, WaitTimeout
+from kueue_flux.client.errors import ClientError, Deleted, NotStarted, Refused, Unanswered, WaitTimeout
 from kueue_flux.client.miniclusters import AsyncMiniClusters, reached
 from kueue_flux.client.status import Result, Stage, Status
 
@@ -81,6 +81,7 @@ class Follower:
         self._position: int | None = None
         self._warned = False
         self._away = False
+        self._answered = False
 
     async def run(self, limit: float | None = None) -> Result:
         """Follow.
@@ -93,6 +94,7 @@ class Follower:
 
         Raises:
             WaitTimeout: It took longer than the limit.
+            Unanswered: The cluster does not answer.
             ClientError: It cannot be followed any more.
         """
         reading = asyncio.create_task(self._read(self._output)) if self._output is not None else None
@@ -102,6 +104,8 @@ class Follower:
                 if reading is not None:
                     await self._drain(reading)
         except TimeoutError:
+            if self._away or not self._answered:
+                raise Unanswered(self._name, limit) from None
             raise WaitTimeout(f"MiniCluster {self._name} is not {self._condition.lower()} after {limit:g} s") from None
         finally:
             if reading is not None:
@@ -116,6 +120,7 @@ class Follower:
         async with aclosing(ticking(objects, COUNTS_SECONDS)) as states:
             async for obj, is_new in states:
                 self._away = self._away and not is_new
+                self._answered = True
                 status = Status.from_object(obj)
                 if (result := reached(obj, status, self._condition)) is not None:
                     return result, status
@@ -210,6 +215,8 @@ class Follower:
                 async for line in lines:
                     self._spoke = True
                     output(line)
+        except (Deleted, NotStarted, Refused):
+            pass  # the watch tells the same
         except ClientError as error:
             # Whoever may not read logs can still wait.
             self._line(f"the output cannot be shown: {error}")

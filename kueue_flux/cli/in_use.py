@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
-from kueue_flux.cli import render, tty
+from kueue_flux.cli import failures, render, tty
 from kueue_flux.cli.failures import InputError
 from kueue_flux.cli.follow import Follower
 from kueue_flux.cli.options import Cluster, Form
-from kueue_flux.cli.terminal import emit, say
+from kueue_flux.cli.terminal import emit, say, show
 from kueue_flux.client.exec import Streams, Take
+from kueue_flux.client.restful import secret
 from kueue_flux.client.status import Status
+from kueue_flux.flux import layout
 
 if TYPE_CHECKING:
     from kueue_flux.client.miniclusters import AsyncMiniClusters
@@ -76,7 +80,7 @@ async def submit_job(cluster: Cluster, name: str, words: Sequence[str]) -> None:
         ClientError: It cannot be submitted.
     """
     async with cluster.client() as client:
-        print(await client.submit_words(name, words))
+        show(await client.submit_words(name, words))
 
 
 async def jobs(cluster: Cluster, name: str, form: Form | None) -> int:
@@ -109,6 +113,35 @@ async def resources(cluster: Cluster, name: str, form: Form | None) -> int:
             return await client.execute(name, ("flux", "resource", "list"), _streams())
         emit([render.resources_record(found) for found in await client.resources(name)], form)
         return 0
+
+
+async def port_forward(
+    cluster: Cluster, name: str, local_port: int, *, show_token: bool, wait: bool, limit: float | None
+) -> None:
+    """Let the RESTful API of a MiniCluster be reached on this machine, until the MiniCluster has ended.
+
+    Raises:
+        ClientError: It cannot be.
+    """
+    async with cluster.client() as client:
+        await _until_ready(client, name, wait, limit)
+        async with client.restful_url(name, local_port=local_port, on_error=failures.report) as url:
+            # Before anything is said to be there.
+            token = await client.restful_token(name) if show_token else ""
+            show(url)
+            if show_token:
+                show(token)
+            else:
+                say(f"its token: {_token_command(cluster, name, await client.namespace())}")
+            say(f"its description: {url}/docs; ^C ends the forwarding, and MiniCluster {name} goes on")
+            result = await client.wait(name)
+        say(f"MiniCluster {name} has ended: {result.message}")
+
+
+def _token_command(cluster: Cluster, name: str, namespace: str) -> str:
+    where = replace(cluster, namespace=namespace).target(secret(name))
+    key = f"jsonpath={{.data.{layout.RESTFUL_AUTH_FILE}}}"
+    return f"kubectl get secret {where} -o {shlex.quote(key)} | base64 -d"
 
 
 async def stop(cluster: Cluster, name: str, *, wait: bool, limit: float | None) -> None:

@@ -140,6 +140,34 @@ def top(
     raise typer.Exit(failures.run(in_use.top(cluster, name)))
 
 
+def port_forward(
+    ctx: typer.Context,
+    name: Name,
+    local_port: Annotated[
+        int,
+        typer.Argument(metavar="[LOCALPORT]", min=0, max=65535, help="Port on this machine; 0 is any that is free."),
+    ] = 5000,
+    show_token: Annotated[
+        bool, typer.Option("--show-token", help="Print the token too. Whoever has it can run commands in the pods.")
+    ] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Reach the RESTful API of a MiniCluster that runs without a command, on this machine, until ^C.
+
+    kueue-flux port-forward my-cluster 8080
+    """
+    from kueue_flux.cli import in_use
+
+    _only_with_wait(ctx, timeout, wait)
+    cluster = options.cluster(ctx, namespace, context, kubeconfig)
+    work = in_use.port_forward(cluster, name, local_port, show_token=show_token, wait=wait, limit=timeout)
+    failures.run(work)
+
+
 def stop(
     ctx: typer.Context,
     name: Name,
@@ -176,4 +204,5 @@ def register(app: typer.Typer) -> None:
     app.command()(jobs)
     app.command()(resources)
     app.command()(top)
+    app.command("port-forward")(port_forward)
     app.command()(stop)

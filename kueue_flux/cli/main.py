@@ -89,7 +89,10 @@ def submit(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE", parser=options.nonempty, help="YAML with MiniClusters; - is stdin.", show_default=False
+            metavar="FILE",
+            parser=options.nonempty,
+            help="YAML with MiniClusters; - is stdin. --image, --queue and --flux-... change what it says.",
+            show_default=False,
         ),
     ] = None,
     command: Annotated[
@@ -232,11 +235,14 @@ def submit(
 
     kueue-flux submit minicluster.yaml
 
+    kueue-flux submit minicluster.yaml -q team-a -i image-with-flux --no-flux-view
+
     kueue-flux submit -q team-a -N 4 -i ubuntu --interactive --name my-cluster
     """
     from kueue_flux.cli import submit as work
     from kueue_flux.cli.flags import Flags
     from kueue_flux.cli.flags import given as by_flags
+    from kueue_flux.cli.override import Override
 
     cluster = options.cluster(ctx, namespace, context, kubeconfig)
     if logs is False and not wait:
@@ -248,7 +254,8 @@ def submit(
         ctx.fail("--output prints the MiniCluster, --wait the command's output: leave one out")
     if file is not None:
         _only_with_command(ctx, file, command)
-        given = failures.usage(work.read_file, file)
+        override = Override(image, queue, _typed(ctx, "flux_view", flux_view), flux_image, flux_volume or None)
+        given = failures.usage(override.apply, failures.usage(work.read_file, file))
     elif command and interactive:
         ctx.fail("--interactive runs no command: leave one of the two out, or run it later by kueue-flux run")
     elif image and (command or interactive):
@@ -260,7 +267,12 @@ def submit(
         )  # fmt: skip
         given = [failures.usage(by_flags, flags, command or ())]
     else:
-        ctx.fail("an image and a command are needed, or a FILE: kueue-flux submit --image IMAGE -- COMMAND...")
+        parts = {"image": image, "command": command or interactive}
+        lacking = " and ".join(f"no {what}" for what, given_here in parts.items() if not given_here)
+        ctx.fail(
+            f"an image and a command are needed, or a FILE, and {lacking} was given: "
+            "kueue-flux submit --image IMAGE -- COMMAND..."
+        )
     given = failures.usage(work.into_namespace, given, cluster.namespace)
     if not work.valid(given):
         raise typer.Exit(failures.MISUSED)
@@ -291,12 +303,19 @@ def _only_with_command(ctx: typer.Context, file: str, command: Sequence[str] | N
         return  # reading it will say so, and that a command goes after two dashes
     if command:
         ctx.fail(f"either a FILE ({file}) or a command after two dashes, not both")
+    from kueue_flux.cli.override import FLAGS
+
     for option in ctx.command.params:
-        source = ctx.get_parameter_source(option.name or "")
-        describes = getattr(option, "rich_help_panel", None) in (_SHAPE, _FLUX)
-        if describes and source is not None and source.name == "COMMANDLINE":
+        describes = getattr(option, "rich_help_panel", None) in (_SHAPE, _FLUX) and option.name not in FLAGS
+        if describes and _typed(ctx, option.name or "", True):
             flag = " / ".join([*option.opts, *option.secondary_opts])
             ctx.fail(f"{flag} describes a MiniCluster, and FILE ({file}) brings its own: set it there")
+
+
+def _typed(ctx: typer.Context, name: str, value: bool) -> bool | None:
+    """The value of an option that stands on the command line, None where it has its default."""
+    source = ctx.get_parameter_source(name)
+    return value if source is not None and source.name == "COMMANDLINE" else None
 
 
 @app.command("list")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from kueue_flux.cli.visible import visible
 from kueue_flux.client.instance import Job, Resources
 from kueue_flux.client.miniclusters import event_time
 from kueue_flux.client.status import Stage, Status, conditions, parse_time
@@ -65,7 +65,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], paint: Paint = p
         paint: Colours a text.
         colours: The column whose values are names of stages, to be coloured; -1 for none.
     """
-    cells = [list(header), *([value or "-" for value in row] for row in rows)]
+    cells = [list(header), *([_cell(value) or "-" for value in row] for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []
     for number, row in enumerate(cells):
@@ -186,9 +186,8 @@ def report(
         now: The present time, with a time zone.
         paint: Colours a text.
     """
-    colour = COLOURS[status.stage]
     facts = {
-        "Status": paint("being deleted" if status.deleting else line(status), colour),
+        "Status": "being deleted" if status.deleting else line(status),
         "Command": _command(obj),
         "Size": (_nodes(status.size) if size(status) == str(status.size) else f"{size(status)} nodes")
         + (f", at least {status.min_size}" if status.min_size < status.size else "")
@@ -200,7 +199,8 @@ def report(
         "Age": _ages(status, now),
     }
     lines = [f"{paint(status.name, 'bold')} in namespace {status.namespace}"]
-    lines += [f"  {name:<9} {value}" for name, value in facts.items() if value]
+    colours = {"Status": COLOURS[status.stage]}
+    lines += [f"  {name:<9} {paint(_cell(value), colours.get(name, ''))}" for name, value in facts.items() if value]
     found = [
         [f"  {c['type']}", _holds(c), age(parse_time(c.get("lastTransitionTime")), now), _why(c)]
         for c in conditions(obj).values()
@@ -284,10 +284,18 @@ def _ages(status: Status, now: datetime) -> str:
 
 
 def _command(obj: Mapping[str, Any]) -> str:
-    containers = (obj.get("spec") or {}).get("containers") or [{}]
+    spec = obj.get("spec") or {}
+    containers = spec.get("containers") or [{}]
     container = next((c for c in containers if c.get("runFlux")), containers[0])
-    command, image = container.get("command", ""), container.get("image", "")
-    return f"{' '.join(command.split())}   (image {image})" if command else shlex.quote(image)
+    if spec.get("interactive"):
+        what = "none, it is interactive"
+    elif words := container.get("command", "").split():
+        what = " ".join(words)
+    elif (container.get("commands") or {}).get("script"):
+        what = "a script"
+    else:
+        what = "none, it serves a RESTful API"
+    return f"{what}   (image {container.get('image', '')})"
 
 
 def _holds(condition: Mapping[str, Any]) -> str:
@@ -305,6 +313,11 @@ def _note(event: Mapping[str, Any]) -> str:
     return " ".join(str(event.get("message", "")).split()) + times
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _cell(text: str) -> str:
+    return visible(text.replace("\n", " "))
+
+
+def _aligned(uneven: Sequence[Sequence[str]]) -> list[str]:
+    rows = [[_cell(value) for value in row] for row in uneven]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in rows]

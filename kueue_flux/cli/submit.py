@@ -17,11 +17,15 @@ from kueue_flux.cli.given import Given
 from kueue_flux.cli.manifest import documents, if_meant_as_command
 from kueue_flux.cli.options import Cluster
 from kueue_flux.cli.terminal import say
+from kueue_flux.kueue.labels import QUEUE_NAME
 
 if TYPE_CHECKING:
     from kueue_flux.client.miniclusters import AsyncMiniClusters
 
 Object = dict[str, Any]
+
+# Kueue gives what names no queue to the LocalQueue of this name, where there is one (its LocalQueueDefaulting).
+DEFAULT_QUEUE = "default"
 
 
 def read_file(file: str) -> list[Given]:
@@ -62,17 +66,34 @@ async def send(objects: Sequence[Object], cluster: Cluster, tell: Callable[[str]
 
     Raises:
         InputError: A queue or a priority class does not exist; nothing is created.
-        ClientError: One could not be created; those before it were.
+        ClientError: One could not be created. Its remedy says which were, and which were not, if there are several.
     """
+    from kueue_flux.client.errors import ClientError
+
     created: list[Object] = []
     async with AsyncExitStack() as stack:
         clients = {ns: await stack.enter_async_context(cluster.client(ns)) for ns in map(_namespace, objects)}
         for namespace, client in clients.items():
             await _check_queues(client, [MiniCluster.from_object(o) for o in objects if _namespace(o) == namespace])
-        for obj in objects:
-            created.append(await clients[_namespace(obj)].submit(obj))
-            tell(obj["metadata"]["name"])
+        try:
+            if len(objects) > 1:  # of which one may exist already, or not be permitted: all of them, or none
+                for obj in objects:
+                    await clients[_namespace(obj)].submit(obj, dry_run=True)
+            for obj in objects:
+                created.append(await clients[_namespace(obj)].submit(obj))
+                tell(obj["metadata"]["name"])
+        except ClientError as error:
+            if len(objects) > 1:
+                error.remedy = "; ".join(part for part in (error.remedy, _how_far(objects, len(created))) if part)
+            raise
     return created
+
+
+def _how_far(objects: Sequence[Object], created: int) -> str:
+    names = [obj["metadata"]["name"] for obj in objects]
+    if not created:
+        return "nothing was submitted"
+    return f"submitted: {', '.join(names[:created])}; not submitted: {', '.join(names[created:])}"
 
 
 async def _check_queues(client: AsyncMiniClusters, minis: Sequence[MiniCluster]) -> None:
@@ -81,16 +102,26 @@ async def _check_queues(client: AsyncMiniClusters, minis: Sequence[MiniCluster])
 
     queued = [mc for mc in minis if mc.queue]
     classes = {mc.priority_class for mc in queued if mc.priority_class}
-    if not queued:
-        return
     namespace = await client.namespace()
     try:
-        there = await _readable(client.queues())
-        _find({str(mc.queue) for mc in queued}, there, f"namespace {namespace} has no LocalQueue")
+        queues = await _readable(client.queues())
+        _find({str(mc.queue) for mc in queued}, queues, f"namespace {namespace} has no LocalQueue")
         there = await _readable(client.priority_classes()) if classes else None
         _find(classes, there, "there is no WorkloadPriorityClass")
+        _say_without_queue([mc.name for mc in minis if not mc.queue], queues)
     except NotFound:
-        say("warning: this cluster has no Kueue; the MiniCluster waits until Kueue is installed")
+        if queued:
+            say("warning: this cluster has no Kueue; the MiniCluster waits until Kueue is installed")
+
+
+def _say_without_queue(names: Sequence[str], queues: tuple[str, ...] | None) -> None:
+    """Tell of what passes by the quota, for that may be an oversight."""
+    if not names or (queues and DEFAULT_QUEUE in queues):
+        return
+    known = f"; there are: {', '.join(queues)}" if queues else ""
+    verbs = ("names", "it runs") if len(names) == 1 else ("name", "they run")
+    say(f"note: {', '.join(names)} {verbs[0]} no queue: {verbs[1]} at once, past any quota")
+    say(f"  to wait for quota: --queue NAME, or the label {QUEUE_NAME}{known}")
 
 
 async def _readable(names: Awaitable[tuple[str, ...]]) -> tuple[str, ...] | None:

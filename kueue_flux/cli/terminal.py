@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
 
+from kueue_flux.cli.visible import visible
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -19,7 +21,7 @@ _PROGRAM = ContextVar("program", default="kueue-flux")
 # Where a text says what to type: our name before that of one of our commands.
 _COMMANDS = (
     "submit", "list", "status", "logs", "wait", "delete", "shell", "run", "submit-job", "jobs", "resources", "top",
-    "stop", "dev", "version",
+    "port-forward", "stop", "dev", "version",
 )  # fmt: skip
 _TO_TYPE = re.compile(rf"\bkueue-flux(?= (?:{'|'.join(_COMMANDS)})\b)")
 
@@ -55,17 +57,26 @@ def painter(stream: TextIO) -> Any:
     return paint
 
 
+def show(text: str) -> None:
+    """Print a result, one that is not painted."""
+    print(visible(text), flush=True)
+
+
 def say(text: str) -> None:
     """Tell the reader something."""
-    print(as_run(text), file=sys.stderr, flush=True)
+    _tell(visible(as_run(text)))
 
 
 def complain(message: str, remedy: str = "") -> None:
     """Report an error and what to do about it."""
     paint = painter(sys.stderr)
-    say(f"{paint('Error:', 'red')} {message}")
+    _tell(f"{paint('Error:', 'red')} {visible(as_run(message))}")
     if remedy:
         say(f"  {remedy}")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def emit(data: Any, form: str) -> None:

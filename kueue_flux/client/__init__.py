@@ -16,6 +16,7 @@ from kueue_flux.client.errors import (
     NotStarted,
     Refused,
     Rejected,
+    Unanswered,
     Unauthorized,
     Unavailable,
     Unreachable,
@@ -24,6 +25,7 @@ from kueue_flux.client.errors import (
 from kueue_flux.client.exec import Streams
 from kueue_flux.client.instance import Completed, Job, Resources
 from kueue_flux.client.miniclusters import AsyncMiniClusters
+from kueue_flux.client.restful import Restful
 from kueue_flux.client.status import Result, Stage, Status
 from kueue_flux.client.sync import MiniClusters
 
@@ -45,10 +47,12 @@ __all__ = [
     "Refused",
     "Rejected",
     "Resources",
+    "Restful",
     "Result",
     "Stage",
     "Status",
     "Streams",
+    "Unanswered",
     "Unauthorized",
     "Unavailable",
     "Unreachable",

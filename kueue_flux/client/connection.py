@@ -114,16 +114,19 @@ class Connection:
         """
         timeout = httpx.Timeout(silence, connect=CONNECT_SECONDS)
         async with self._call("GET", path, params, timeout) as response:
-            rest = b""
+            # Of the line that has not ended yet: joined once, for it may come in very many pieces.
+            pieces: list[bytes] = []
             # Only \n ends a line here; httpx's own line iterator also splits at \r, \f, U+0085 and others.
             # A generator, though httpx declares less: closed here, it does not linger until the loop is gone.
             stream = cast(AsyncGenerator[bytes, None], response.aiter_bytes())
             async with contextlib.aclosing(stream) as chunks:
                 async for chunk in chunks:
-                    *complete, rest = (rest + chunk).split(b"\n")
-                    for line in complete:
-                        yield line
-            if rest:
+                    first, *others = chunk.split(b"\n")
+                    pieces.append(first)
+                    for begun in others:
+                        yield b"".join(pieces)
+                        pieces = [begun]
+            if rest := b"".join(pieces):
                 yield rest
 
     @contextlib.asynccontextmanager
@@ -242,9 +245,17 @@ class Connection:
                 f"no cluster is configured: {self._kubeconfig} does not exist",
                 "name a kubeconfig with --kubeconfig or KUBECONFIG, or start a cluster: kueue-flux dev up",
             )
+        if not any(p.stat().st_size for p in paths if p.is_file()):
+            return NoCluster(
+                f"{self._where()} cannot be used: it is empty",
+                "name another with --kubeconfig or KUBECONFIG, or start a cluster: kueue-flux dev up",
+            )
+        # What kr8s stumbles over in a file that lacks a part says nothing to the reader.
+        lacks = isinstance(error, LookupError | TypeError | AttributeError)
+        why = "it names no cluster, user and context that are to be used" if lacks else error or type(error).__name__
         return NoCluster(
-            f"{self._where()} cannot be used: {error or type(error).__name__}",
-            "see what it holds: kubectl config get-contexts",
+            f"{self._where()} cannot be used: {why}",
+            f"see what it holds: kubectl config get-contexts --kubeconfig {self._kubeconfig}",
         )
 
 

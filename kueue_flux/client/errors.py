@@ -96,6 +96,16 @@ class WaitTimeout(ClientError):
     """What was waited for did not come in time; the MiniCluster goes on."""
 
 
+class Unanswered(WaitTimeout):
+    """The cluster has not answered in that time, so nothing is known of the MiniCluster."""
+
+    def __init__(self, name: str, seconds: float | None) -> None:
+        super().__init__(
+            f"the cluster has not answered within {seconds:g} s: where MiniCluster {name} stands is not known",
+            "is the cluster running, and is it the right one? see kubectl cluster-info",
+        )
+
+
 def from_response(status: int, body: bytes, path: str) -> ClientError:
     """Turn an API server's refusal into the error that says what to do.
 

@@ -9,14 +9,16 @@ from typing import Any
 
 from kueue_flux.client import logs
 from kueue_flux.client.connection import Connection
-from kueue_flux.client.status import Status
+from kueue_flux.client.errors import ClientError, Deleted
+from kueue_flux.client.logs import no_output
+from kueue_flux.client.status import Status, refusal
 from kueue_flux.client.watch import Objects, states
 
 
 async def follow(
     connection: Connection, namespace: str, uid: str, miniclusters: str, selector: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of the lead's log as they come, until the MiniCluster has finished or is gone.
+    """Yield the lines of the lead's log as they come, until the MiniCluster has finished, is refused or is gone.
 
     Waits for a pod that does not exist yet or whose container is being created, and goes on with the pod that
     replaces an evicted one.
@@ -27,6 +29,12 @@ async def follow(
         uid: Its uid. Another of the same name is not followed.
         miniclusters: API path of the namespace's MiniClusters.
         selector: Query parameters that select it by name.
+
+    Raises:
+        NotStarted: It has ended, and there was no output.
+        Refused: It is never run.
+        Deleted: It was deleted before it had any output.
+        ClientError: It cannot be followed.
     """
     read: set[str] = set()
     async with _Current(connection, namespace, uid, miniclusters, selector) as current:
@@ -42,6 +50,8 @@ async def follow(
                     async for line in lines:
                         yield line
             elif over:
+                if not read:
+                    raise current.no_output()
                 return
             else:
                 await current.change()
@@ -78,8 +88,19 @@ class _Current:
         """Whether there is no more output to come."""
         if self.miniclusters is None:
             return False
-        this = next((mc for mc in self.miniclusters if mc["metadata"]["uid"] == self._uid), None)
-        return this is None or Status.from_object(this).is_finished
+        status = self._status
+        return status is None or status.is_finished or refusal(status) is not None
+
+    def no_output(self) -> ClientError:
+        """Why there is no output: the error, not raised."""
+        status = self._status
+        return Deleted("the MiniCluster was deleted before it had any output") if status is None else no_output(status)
+
+    @property
+    def _status(self) -> Status | None:
+        """Where it stands; None where it is not there."""
+        found = (mc for mc in self.miniclusters or () if mc["metadata"]["uid"] == self._uid)
+        return next(map(Status.from_object, found), None)
 
     async def change(self) -> None:
         """Wait for the next change.

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from kueue_flux.client import instance
+import httpx
+
+from kueue_flux.client import instance, restful
 from kueue_flux.client.connection import Connection
 from kueue_flux.client.errors import ClientError
 from kueue_flux.client.exec import Streams
+from kueue_flux.client.forward import HOST, OnError, forwarded
 from kueue_flux.client.instance import Completed, Job, Resources
+from kueue_flux.client.restful import Restful
 from kueue_flux.client.status import Status
 
 
@@ -132,6 +137,60 @@ class InUse:
             True
         """
         await instance.stop(self._connection, await self._lead(name))
+
+    @asynccontextmanager
+    async def restful(self, name: str, *, local_port: int = 0) -> AsyncIterator[Restful[httpx.AsyncClient]]:
+        """Reach the RESTful API of a MiniCluster that runs a server of it, for as long as the block lasts.
+
+        Args:
+            name: The MiniCluster's name.
+            local_port: The port of this machine's loopback that leads there; 0 takes one that is free.
+
+        Yields:
+            Its URL on this machine, its token, and an HTTP session that has both.
+
+        Raises:
+            Forbidden: The caller may not read the Secret with the token.
+
+        Examples:
+            >>> with miniclusters.restful("hello") as api:
+            ...     api.session.post("/v1/jobs/submit", json={"command": ["hostname"]}).json()["f58"]
+            'fAbc12'
+        """
+        async with self.restful_url(name, local_port=local_port) as url:
+            token = await self.restful_token(name)
+            headers, limit = restful.headers(token), restful.ANSWER_SECONDS
+            # No proxy of the environment stands between this machine and itself.
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=limit, trust_env=False) as session:
+                yield Restful(url, token, session)
+
+    @asynccontextmanager
+    async def restful_url(
+        self, name: str, *, local_port: int = 0, on_error: OnError | None = None
+    ) -> AsyncIterator[str]:
+        """The same as :meth:`restful`, without the token.
+
+        Args:
+            name: The MiniCluster's name.
+            local_port: The port of this machine's loopback that leads there; 0 takes one that is free.
+            on_error: Called with the error each time that a connection cannot be handed on.
+
+        Yields:
+            Its URL on this machine.
+        """
+        lead = await self._lead(name)
+        restful.check_served(await self.get(name))
+        at = forwarded(self._connection, lead.path, restful.PORT, local_port=local_port, on_error=on_error)
+        async with at as port:
+            yield f"http://{HOST}:{port}"
+
+    async def restful_token(self, name: str) -> str:
+        """Return the token of a MiniCluster's RESTful API. Whoever has it can run commands in the pods.
+
+        Args:
+            name: The MiniCluster's name.
+        """
+        return await restful.read_token(self._connection, await self.namespace(), name)
 
     async def submit_words(self, name: str, words: Sequence[str]) -> str:
         """The same as :meth:`submit_job`.

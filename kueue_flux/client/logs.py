@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kueue_flux.client.connection import Connection
-from kueue_flux.client.errors import NotFound, Rejected, Unavailable, Unreachable
+from kueue_flux.client.errors import ClientError, NotFound, NotStarted, Rejected, Unavailable, Unreachable
+from kueue_flux.client.status import Status, refusal
 
 # As the manifests name it.
 CONTAINER = "flux"
@@ -109,6 +110,19 @@ async def current_lead(connection: Connection, namespace: str, uid: str) -> Lead
     """Ask for the pod of the lead of the MiniCluster with this uid; None where there is none."""
     pods, _ = await connection.collect(pods_path(namespace), lead_selector(uid))
     return lead_of(sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", ""))))
+
+
+def no_output(status: Status) -> ClientError:
+    """Why a MiniCluster has no output: the error, not raised."""
+    if refused := refusal(status):
+        return refused
+    why = f": {status.message}" if status.message else ""
+    if status.is_finished:
+        return NotStarted(f"MiniCluster {status.name} has ended, and no pod is left that has its output{why}")
+    return NotStarted(
+        f"MiniCluster {status.name} has no output yet, it is {status.stage}{why}",
+        f"wait for it: kueue-flux logs {status.name} -n {status.namespace} --follow",
+    )
 
 
 async def read(connection: Connection, namespace: str, lead: Lead, *, follow: bool) -> AsyncGenerator[bytes, None]:

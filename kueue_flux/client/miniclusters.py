@@ -19,14 +19,13 @@ from kueue_flux.client.errors import (
     Deleted,
     Forbidden,
     NotFound,
-    NotStarted,
-    Refused,
+    Unanswered,
     Unavailable,
     WaitTimeout,
 )
 from kueue_flux.client.follow import follow as follow_output
 from kueue_flux.client.in_use import InUse
-from kueue_flux.client.status import FINAL_REFUSALS, Result, Stage, Status, conditions
+from kueue_flux.client.status import Result, Stage, Status, conditions, refusal
 from kueue_flux.client.watch import OnOutage, states
 from kueue_flux.kueue.visibility import pending_workloads_path, positions
 
@@ -211,6 +210,7 @@ class AsyncMiniClusters(InUse):
 
         Raises:
             WaitTimeout: It did not come in time. The MiniCluster goes on.
+            Unanswered: The cluster has not answered in that time.
             Refused: kueue-flux does not run this MiniCluster.
             Deleted: It was deleted meanwhile.
             NotFound: There is none of that name.
@@ -228,8 +228,10 @@ class AsyncMiniClusters(InUse):
                     if (result := reached(obj, status, condition)) is not None:
                         return result
         except TimeoutError:
-            at = f": it is {status.stage}, {status.message or 'no reason given'}" if status else ""
-            raise WaitTimeout(f"MiniCluster {name} is not {condition.lower()} after {timeout:g} s{at}") from None
+            if status is None:
+                raise Unanswered(name, timeout) from None
+            at = f"it is {status.stage}, {status.message or 'no reason given'}"
+            raise WaitTimeout(f"MiniCluster {name} is not {condition.lower()} after {timeout:g} s: {at}") from None
         raise AssertionError("a watch does not end by itself")
 
     async def logs(self, name: str, *, follow: bool = False) -> AsyncGenerator[str, None]:
@@ -241,7 +243,9 @@ class AsyncMiniClusters(InUse):
                 from pod to pod where one is evicted.
 
         Raises:
-            NotStarted: There is no output yet (only without `follow`).
+            NotStarted: There is no output yet; with `follow`, it has ended without any.
+            Refused: kueue-flux does not run this MiniCluster.
+            Deleted: It was deleted before it had any output.
             NotFound: There is no MiniCluster of that name.
             ClientError: The log cannot be read.
 
@@ -262,7 +266,7 @@ class AsyncMiniClusters(InUse):
         else:
             lead = await logs.current_lead(self._connection, namespace, uid)
             if lead is None or not lead.run:
-                raise _no_output(Status.from_object(found))
+                raise logs.no_output(Status.from_object(found))
             stream = logs.read(self._connection, namespace, lead, follow=False)
         async with aclosing(stream) as lines:
             async for line in lines:
@@ -391,11 +395,8 @@ def reached(obj: Mapping[str, Any], status: Status, condition: str) -> Result | 
     """
     if status.result is not None:
         return status.result
-    if status.stage is Stage.REFUSED and status.reason in FINAL_REFUSALS:
-        raise Refused(
-            f"MiniCluster {status.name} is refused: {status.message} ({status.reason})",
-            "delete it and submit one without these faults",
-        )
+    if refused := refusal(status):
+        raise refused
     found = conditions(obj).get(condition, {})
     if found.get("status") != "True":
         return None
@@ -419,13 +420,3 @@ def _path(namespace: str) -> str:
 
 def _selector(name: str) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={name}"}
-
-
-def _no_output(status: Status) -> NotStarted:
-    if status.is_finished:
-        return NotStarted(f"the pods of MiniCluster {status.name} are gone, and their output with them")
-    why = f": {status.message}" if status.message else ""
-    return NotStarted(
-        f"MiniCluster {status.name} has no output yet, it is {status.stage}{why}",
-        f"wait for it: kueue-flux logs {status.name} -n {status.namespace} --follow",
-    )

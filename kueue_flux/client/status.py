@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from kueue_flux.api.conditions import ConditionType, Reason
+from kueue_flux.client.errors import Refused
 from kueue_flux.kueue.labels import QUEUE_NAME
 
 # Reasons of Accepted=False after which nothing more happens until the object is made anew. SpecChanged is none
@@ -165,6 +166,16 @@ class Status:
         if not self.is_finished:
             return None
         return Result(self.stage is Stage.SUCCEEDED, self.exit_code, self.reason, self.message)
+
+
+def refusal(status: Status) -> Refused | None:
+    """The error that says that a MiniCluster will never run; None where it may."""
+    if status.stage is not Stage.REFUSED or status.reason not in FINAL_REFUSALS:
+        return None
+    return Refused(
+        f"MiniCluster {status.name} is refused: {status.message} ({status.reason})",
+        "delete it and submit one without these faults",
+    )
 
 
 def conditions(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import httpx
+
 from kueue_flux.client.miniclusters import AsyncMiniClusters
+from kueue_flux.client.restful import ANSWER_SECONDS, Restful, headers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,6 +110,23 @@ class MiniClusters:
     pods = _call(AsyncMiniClusters.pods)
     queues = _call(AsyncMiniClusters.queues)
     priority_classes = _call(AsyncMiniClusters.priority_classes)
+
+    @contextmanager
+    def restful(self, name: str, *, local_port: int = 0) -> Iterator[Restful[httpx.Client]]:
+        """The same as :meth:`AsyncMiniClusters.restful`, with a session that needs no event loop.
+
+        Args:
+            name: The MiniCluster's name.
+            local_port: The port of this machine's loopback that leads there; 0 takes one that is free.
+        """
+        at = self._client.restful_url(name, local_port=local_port)
+        url = self._run(at.__aenter__())
+        try:
+            token = self._run(self._client.restful_token(name))
+            with httpx.Client(base_url=url, headers=headers(token), timeout=ANSWER_SECONDS, trust_env=False) as session:
+                yield Restful(url, token, session)
+        finally:
+            self._run(at.__aexit__(None, None, None))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kueue_flux.devcluster import cluster as kind_cluster
-from kueue_flux.devcluster import control_plane, deploy, kind
+from kueue_flux.devcluster import control_plane, deploy
 from kueue_flux.devcluster.errors import DevClusterError
 from kueue_flux.devcluster.progress import Progress
 
@@ -58,9 +58,13 @@ def down(profile: ProfileOption = Profile.KIND, name: NameOption = "dev") -> Non
         if profile is Profile.KIND:
             if control_plane.status(name).exists:
                 raise DevClusterError(f"{name} has the profile control-plane", "say --profile control-plane")
+            there = kind_cluster.exists(name)
             left = kind_cluster.down(name, progress)
         else:
+            there = control_plane.status(name).exists
             control_plane.down(name, progress)
+        if not there:
+            progress.note(f"there was no cluster {name}")
     if left:
         typer.echo("still on the machine:\n" + "\n".join(left), err=True)
         raise typer.Exit(1)
@@ -71,7 +75,10 @@ def status(profile: ProfileOption = Profile.KIND, name: NameOption = "dev") -> N
     """Say what is up, and which of its parts are stand-ins."""
     with _reported() as progress:
         if profile is Profile.KIND:
-            typer.echo(_aligned(kind_cluster.status(name, progress)))
+            described = kind_cluster.status(name, progress)
+            if flux := deploy.deployed_flux(name):
+                described |= {"image with Flux": flux.reference, "Flux": flux.origin}
+            typer.echo(_aligned(described))
         else:
             typer.echo(str(control_plane.status(name)))
 
@@ -83,7 +90,7 @@ def load_image(
 ) -> None:
     """Copy an image from the Docker engine to the nodes of a kind cluster."""
     with _reported() as progress:
-        kind.load_image(name, reference, progress)
+        kind_cluster.load_image(name, reference, progress)
 
 
 @contextmanager

@@ -1,14 +1,15 @@
 """The kind profile: a real cluster with real Kueue, brought up and taken down whole.
 
-`up` reuses whatever is there already; `down` leaves nothing on the machine but the cache. What must be known in
-between is in the cluster's state folder.
+`up` reuses whatever is there already, and deletes nothing but what an interrupted `up` has left; `down` leaves nothing
+on the machine but the cache. What must be known in between is in the cluster's state folder.
 """
 
 import fcntl
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -24,10 +25,19 @@ from kueue_flux.devcluster import (
     server_tarball,
     versions,
 )
+from kueue_flux.devcluster.errors import CommandFailed, DevClusterError
+from kueue_flux.devcluster.images import store
 from kueue_flux.devcluster.kueue import Kubectl
 from kueue_flux.devcluster.progress import Progress
 
 _STATE = "cluster.json"
+# There from the beginning of a creation to its end: nodes with it were never a whole cluster.
+_UNFINISHED = "unfinished"
+# How Docker is told to have a container run that is in this state.
+_TO_RUN = {"paused": "unpause", "exited": "start", "created": "start"}
+# For the API server of a cluster whose nodes have just been started, on a slow machine.
+_READY_SECONDS = 300.0
+_PAUSE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -78,9 +88,11 @@ def up(name: str, progress: Progress, *, workers: int = 1, deploy: Step | None =
     with _locked(progress):
         limits.raise_limits()
         engine.ensure(progress)
-        cluster = load(name)
-        if cluster is None or not _healthy(cluster, progress):
-            cluster = _create(name, workers, progress)
+        cluster, nodes = load(name), kind.nodes(name)
+        if cluster is not None and nodes:
+            _wake(cluster, nodes, progress)
+        else:
+            cluster = _create(name, nodes, workers, progress)
         kubectl = cluster.kubectl(progress)
         kueue.install(name, kubectl, published=not cluster.assembled, progress=progress)
         kueue.create_queues(kubectl, progress)
@@ -103,7 +115,7 @@ def down(name: str, progress: Progress) -> list[str]:
         if engine.died():
             engine.ensure(progress)  # its containers are still there, and only an engine can take them away
         if engine.answers():
-            with progress.stage(f"delete cluster {name}"):
+            with progress.stage(f"delete cluster {name}") if exists(name) else nullcontext():
                 if kind.nodes(name):
                     kind.delete(name, progress)
                 kind.remove_network(name)
@@ -111,6 +123,38 @@ def down(name: str, progress: Progress) -> list[str]:
         if not any(paths.state_root().glob(f"*/{_STATE}")):
             limits.restore_limits()
         return engine.release(progress)
+
+
+def exists(name: str) -> bool:
+    """Whether anything of a cluster is there that `down` would take away.
+
+    Args:
+        name: what it is called.
+    """
+    return (paths.state_root() / name).exists() or (engine.answers() and bool(kind.nodes(name)))
+
+
+def load_image(name: str, reference: str, progress: Progress) -> None:
+    """Copy an image from the Docker engine to the nodes of a cluster.
+
+    Args:
+        name: what the cluster is called.
+        reference: the image's name.
+        progress: told what is done.
+
+    Raises:
+        DevClusterError: there is no such cluster, or the engine has no such image.
+        CommandFailed: it cannot be copied.
+    """
+    if not engine.answers() or not kind.nodes(name):
+        raise DevClusterError(f"cluster {name} is not up", f"bring it up: kueue-flux dev up --name {name}")
+    if not store.present(reference):
+        raise DevClusterError(
+            f"this machine's Docker engine has no image {reference}",
+            f"get it first: docker pull {reference}, or docker build --tag {reference} DIRECTORY; "
+            "what there is: docker images",
+        )
+    kind.load_image(name, reference, progress)
 
 
 def load(name: str) -> Cluster | None:
@@ -150,17 +194,62 @@ def status(name: str, progress: Progress) -> dict[str, str]:
     return {"cluster": f"{name} (profile kind)", **described}
 
 
-def _healthy(cluster: Cluster, progress: Progress) -> bool:
-    states = kind.nodes(cluster.name)
-    if not states or any(state != "running" for state in states.values()):
-        return False
-    return cluster.kubectl(progress).works("get", "--raw", "/readyz", timeout=30)
+def _wake(cluster: Cluster, nodes: Mapping[str, str], progress: Progress) -> None:
+    """Have the nodes of a cluster run, and wait until it answers: it may be paused, stopped or slow.
+
+    It is never made anew, for somebody's work may be in it.
+
+    Raises:
+        DevClusterError: it does not answer; it is left as it is.
+    """
+    remedy = (
+        f"run this again later; or, if nothing in it is worth keeping: "
+        f"kueue-flux dev down --name {cluster.name}, and then kueue-flux dev up --name {cluster.name}"
+    )
+    try:
+        if cluster.guarded and guard.possible():
+            guard.block(kind.bridge(cluster.name))  # the rule is gone where the machine was started anew
+        for state, verb in _TO_RUN.items():
+            if names := [node for node, now in nodes.items() if now == state]:
+                with progress.stage(f"{verb} {', '.join(names)}"):
+                    engine.control(verb, names)
+    except CommandFailed as error:
+        raise DevClusterError(f"the nodes of cluster {cluster.name} cannot be started: {error}", remedy) from error
+    if not _answers(cluster, progress):
+        states = ", ".join(f"{node} {state}" for node, state in kind.nodes(cluster.name).items())
+        raise DevClusterError(
+            f"cluster {cluster.name} is there, but has not answered for {_READY_SECONDS:g} s ({states})", remedy
+        )
 
 
-def _create(name: str, workers: int, progress: Progress) -> Cluster:
+def _answers(cluster: Cluster, progress: Progress) -> bool:
+    """Whether a cluster's API server becomes ready, if it is not."""
+    kubectl = cluster.kubectl(progress)
+
+    def ready() -> bool:
+        return kubectl.works("get", "--raw", "/readyz", timeout=10)
+
+    if ready():
+        return True
+    with progress.stage(f"wait until cluster {cluster.name} answers"):
+        end = time.monotonic() + _READY_SECONDS
+        while time.monotonic() < end:
+            time.sleep(_PAUSE_SECONDS)
+            if ready():
+                return True
+    return False
+
+
+def _create(name: str, nodes: Mapping[str, str], workers: int, progress: Progress) -> Cluster:
+    unfinished = paths.state_root() / name / _UNFINISHED
+    if nodes and not unfinished.exists():
+        raise DevClusterError(
+            f"there is a kind cluster {name} already ({', '.join(nodes)}), and no record that `dev up` has made it",
+            f"choose another --name; or, if it is not needed: kueue-flux dev down --name {name}",
+        )
     image = node_image.ensure(progress)
-    if kind.nodes(name):
-        with progress.stage(f"delete what is left of cluster {name}"):
+    if nodes:
+        with progress.stage(f"delete what an interrupted `up` has left of cluster {name}"):
             kind.delete(name, progress)
     with progress.stage("make the cluster's network"):
         bridge = kind.ensure_network(name)
@@ -171,9 +260,13 @@ def _create(name: str, workers: int, progress: Progress) -> Cluster:
         progress.note("what the nodes send elsewhere is not rejected: that needs root and iptables")
     binaries.ensure(["kind", "kubectl"], progress)
     cluster = Cluster(name, image.reference, image.assembled, guarded)
+    record = paths.state_dir(name) / _STATE
+    unfinished.touch()
+    record.unlink(missing_ok=True)  # of a cluster whose nodes somebody has removed
     with progress.stage(f"create cluster {name} with kind"):
         kind.create(name, image.reference, workers=workers, progress=progress)
-    (paths.state_dir(name) / _STATE).write_text(json.dumps(asdict(cluster)))
+    record.write_text(json.dumps(asdict(cluster)))
+    unfinished.unlink()
     return cluster
 
 

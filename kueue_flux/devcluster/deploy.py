@@ -7,7 +7,7 @@ import yaml
 
 from kueue_flux.devcluster import kind, paths
 from kueue_flux.devcluster.cluster import Cluster
-from kueue_flux.devcluster.images import FluxImage, adapter_image, flux_image
+from kueue_flux.devcluster.images import FluxImage, adapter_image, flux_image, store
 from kueue_flux.devcluster.images.adapter import checkout
 from kueue_flux.devcluster.kueue import Kubectl
 from kueue_flux.devcluster.progress import Progress
@@ -40,6 +40,7 @@ def deploy(cluster: Cluster, progress: Progress) -> None:
         kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests(kubectl, controller))
         timeout = f"--timeout={_READY_SECONDS}s"
         kubectl("-n", NAMESPACE, "rollout", "status", DEPLOYMENT, timeout, timeout=_READY_SECONDS + 10)
+    store.remove_others(controller)  # each change of the code makes an image; nodes have copies of their own
 
 
 def manifests(kubectl: Kubectl, image: str) -> str:

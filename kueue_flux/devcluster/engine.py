@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,19 @@ def ours() -> process.Pid | None:
 def died() -> bool:
     """Whether an engine that `ensure` started has ended without `release`."""
     return _record() is not None and ours() is None
+
+
+def control(verb: str, containers: Sequence[str]) -> None:
+    """Start or unpause containers.
+
+    Args:
+        verb: `start` or `unpause`.
+        containers: their names.
+
+    Raises:
+        CommandFailed: one of them cannot be.
+    """
+    process.output([docker(), verb, *containers])
 
 
 def cgroup_version() -> int:

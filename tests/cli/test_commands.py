@@ -18,6 +18,7 @@ from tests.client.server import Reply, event, failure, listing, watch
 ONE = f"{MINICLUSTERS}/hello"
 EVENTS = "/api/v1/namespaces/team/events"
 QUEUES = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
+QUEUE = "kueue.x-k8s.io/"
 CLASSES = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
 LOG = line(1, "hello-0") + line(2, "hello-1")
 SUBMIT = ("submit", "-q", "team-a", "-i", "ubuntu", "-N", "4", "--name", "hello")
@@ -166,6 +167,104 @@ async def test_what_only_the_api_server_finds(server, invoke):
     assert (ended.code, ended.err) == (1, "Error: MiniCluster is invalid\n  spec: too odd\n")
 
 
+async def test_control_characters_of_the_cluster_do_not_reach_the_terminal(server, invoke):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "odd \x1b]0;title\x07 image"))
+    cluster_with_a_run(server, refused)
+    server.on("GET", EVENTS, listing())
+    server.scripts["POST", MINICLUSTERS].clear()
+    server.on("POST", MINICLUSTERS, failure(422, "no \x1b[2J", causes=[{"field": "spec", "message": "no \x9b"}]))
+    for words in (
+        ("status", "hello"),
+        ("status", "hello", "--watch"),
+        ("list",),
+        ("list", "-o", "wide"),
+        ("wait", "hello"),
+        ("submit", "-i", "ubuntu", "--", "hostname"),
+    ):
+        ended = await invoke(*words)
+        assert [char for char in ended.out + ended.err if not char.isprintable() and char != "\n"] == [], words
+    assert r"no \x1b[2J" in ended.err
+    assert r"no \x9b" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("queues", "said"),
+    [
+        (listing({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}), "queue-name; there are: a, b\n"),
+        (listing(), "queue-name\n"),
+        (failure(403, "no"), "queue-name\n"),
+        (listing({"metadata": {"name": "default"}}), None),
+        (Reply("404 page not found", status=404), None),
+    ],
+)
+async def test_what_passes_by_the_quota_is_told(server, invoke, queues, said):
+    server.on("GET", QUEUES, queues)
+    server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
+    ended = await invoke("submit", "-i", "ubuntu", "--name", "hello", "--", "hostname")
+    assert (ended.code, ended.out) == (0, "hello\n")
+    note = "note: hello names no queue: it runs at once, past any quota\n"
+    assert ended.err == ("" if said is None else f"{note}  to wait for quota: --queue NAME, or the label {QUEUE}{said}")
+
+
+def several(tmp_path, *names):
+    file = tmp_path / "several.yaml"
+    file.write_text(
+        yaml.safe_dump_all(
+            {
+                "apiVersion": "flux-framework.org/v1alpha2",
+                "kind": "MiniCluster",
+                "metadata": {"name": name},
+                "spec": {"containers": [{"image": "ubuntu", "command": "hostname"}]},
+            }
+            for name in names
+        )
+    )
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("fails_in_dry_run", "out", "how_far"),
+    [(True, "", "nothing was submitted"), (False, "a\n", "submitted: a; not submitted: b, c")],
+)
+async def test_of_several_all_are_created_or_it_is_told_which(server, invoke, tmp_path, fails_in_dry_run, out, how_far):
+    created = []
+
+    async def post(request):
+        if request.method != "POST":
+            return None
+        name, dry_run = (await request.json())["metadata"]["name"], "dryRun" in request.query
+        if name == "b" and dry_run == fails_in_dry_run:
+            return failure(409, "b already exists")
+        if not dry_run:
+            created.append(name)
+        return Reply(minicluster(name), status=201)
+
+    server.hook = post
+    ended = await invoke("submit", several(tmp_path, "a", "b", "c"))
+    assert (ended.code, ended.out, created) == (1, out, out.split())
+    assert "Error: b already exists\n" in ended.err
+    assert how_far in ended.err
+
+
+async def test_what_becomes_of_each_that_is_deleted_is_told(server, invoke):
+    async def answer(request):
+        name = request.path.rpartition("/")[2]
+        if request.method == "DELETE":
+            return failure(403, f"no {name}") if name == "kept" else Reply(running())
+        name = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+        return listing(running()) if name == "slow" and "watch" not in request.query else None
+
+    server.hook = answer
+    server.on("GET", MINICLUSTERS, listing())
+    ended = await invoke("delete", "slow", "quick", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (124, "quick deleted\n")
+    assert "MiniCluster slow is still being deleted" in ended.err
+    ended = await invoke("delete", "slow", "kept", "quick", "--timeout", "0.4")
+    assert (ended.code, ended.out) == (1, "quick deleted\n")
+    assert "Error: no kept" in ended.err
+    assert "MiniCluster slow is still being deleted" in ended.err
+
+
 async def test_several_minis_are_waited_for_and_the_first_failure_is_the_exit_code(server, invoke, tmp_path):
     manifest = {
         "apiVersion": "flux-framework.org/v1alpha2",
@@ -176,7 +275,8 @@ async def test_several_minis_are_waited_for_and_the_first_failure_is_the_exit_co
     file = tmp_path / "two.yaml"
     file.write_text(yaml.safe_dump_all([manifest, {**manifest, "metadata": {"name": "b"}}]))
     ends = {"a": objects.SUCCEEDED, "b": objects.FAILED}
-    server.on("POST", MINICLUSTERS, *(Reply(minicluster(name), status=201) for name in ends))
+    tried_and_made = [*ends, *ends]
+    server.on("POST", MINICLUSTERS, *(Reply(minicluster(name), status=201) for name in tried_and_made))
 
     async def by_name(request):
         if request.method != "GET" or "watch" in request.query:
@@ -218,6 +318,65 @@ async def test_wait_gives_up_with_124_and_says_that_it_goes_on(server, invoke):
         "  watch it: kueue-flux wait hello -n team\n"
         "  end it: kueue-flux delete hello -n team\n"
     )
+
+
+async def test_wait_gives_up_on_a_cluster_that_does_not_answer(server, invoke):
+    async def silence(request):
+        await server.closing.wait()
+
+    server.hook = silence
+    ended = await invoke("wait", "hello", "--timeout", "0.3")
+    assert ended.code == 124
+    assert ended.err.startswith(
+        "Error: the cluster has not answered within 0.3 s: where MiniCluster hello stands is not known\n"
+    )
+    assert "goes on" not in ended.err
+
+
+async def test_wait_gives_up_on_a_cluster_that_answers_no_more(server, invoke):
+    server.on("GET", MINICLUSTERS, listing(running()))
+    server.on("WATCH", MINICLUSTERS, failure(503, "going down"))
+    ended = await invoke("wait", "hello", "--timeout", "0.5")
+    assert ended.code == 124
+    assert "where MiniCluster hello stands is not known" in ended.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--follow",)])
+async def test_logs_of_one_that_is_refused(server, invoke, flags):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))
+    cluster_with_a_run(server, refused)
+    server.scripts["GET", PODS].clear()
+    server.on("GET", PODS, listing())
+    ended = await invoke("logs", "hello", *flags)
+    assert (ended.code, ended.out) == (1, "")
+    assert "Error: MiniCluster hello is refused: size is 0 (InvalidSpec)\n" in ended.err
+    assert "--follow" not in ended.err
+
+
+async def test_submit_says_once_that_it_is_refused(server, invoke):
+    refused = minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))
+    cluster_with_a_run(server, refused)
+    server.scripts["GET", PODS].clear()
+    server.on("GET", PODS, listing())
+    ended = await invoke(*SUBMIT, "--wait", "--", "hostname")
+    assert ended.code == 1
+    assert ended.err.count("is refused") == 1
+    assert "cannot be shown" not in ended.err
+
+
+PODS_REFUSED = "no pod could be made: violates PodSecurity restricted:latest"
+
+
+async def test_pods_that_cannot_be_made_are_told(server, invoke):
+    """By a PodSecurity namespace, or a ResourceQuota."""
+    ready = ("Ready", "False", "PodsNotCreated", PODS_REFUSED)
+    stuck = minicluster("hello", objects.ACCEPTED, objects.RESERVED, objects.ADMITTED, ready, queue="team-a")
+    cluster_with_a_run(server, stuck)
+    server.on("GET", EVENTS, listing())
+    status = (await invoke("status", "hello")).out
+    assert f"Status    admitted with 4 nodes, pods 0/4, brokers 0/4: {PODS_REFUSED} (PodsNotCreated)" in status
+    assert f"PodsNotCreated: {PODS_REFUSED}" in status.partition("Conditions")[2]
+    assert PODS_REFUSED in (await invoke("wait", "hello", "--timeout", "0.5")).err
 
 
 async def test_wait_on_one_that_is_refused(server, invoke):

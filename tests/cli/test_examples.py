@@ -67,3 +67,23 @@ def test_the_same_without_a_file_is_the_same(path, monkeypatch, capsys):
     assert typed.flux_container.resources == written.flux_container.resources
     assert typed.flux_container.environment == written.flux_container.environment
     assert typed.queue == written.queue
+
+
+def test_the_readme_speaks_of_every_example():
+    text = (EXAMPLES / "README.md").read_text()
+    for path in FILES:
+        assert f"`{path.parent.name}`" in text or f"`{name(path)}`" in text, name(path)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_an_example_can_be_run_with_one_image_that_has_flux(path, monkeypatch, capsys):
+    """As the README says, on a cluster without a registry."""
+    monkeypatch.chdir(EXAMPLES.parent)
+    line = next(line for line in (EXAMPLES / "README.md").read_text().splitlines() if "$ kueue-flux submit" in line)
+    words = shlex.split(line.replace("single-command/minicluster.yaml", name(path)).replace("$IMAGE", "with-flux:1"))
+    assert run([*words[2:], "--dry-run"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    for obj in printed["items"] if printed["kind"] == "List" else [printed]:
+        minicluster = MiniCluster.from_object(obj)
+        assert minicluster.flux_container.image == "with-flux:1"
+        assert minicluster.spec.flux.container.disable

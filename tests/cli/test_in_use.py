@@ -5,14 +5,16 @@ import json
 import os
 import pty
 import select
+import socket
 import sys
 import time
 
+import httpx
 import pytest
 
 from kueue_flux.cli import tty
-from tests.client import objects
-from tests.client.objects import MINICLUSTERS, PODS, lead
+from tests.client import objects, pod_port
+from tests.client.objects import MINICLUSTERS, PODS, lead, running, succeeded
 from tests.client.pod_exec import STDERR, Process, serve
 from tests.client.server import Reply, event, listing, watch
 
@@ -242,3 +244,51 @@ def test_a_terminal_is_as_it_was_afterwards(monkeypatch):
             assert termios.tcgetattr(terminal) != before
         assert termios.tcgetattr(terminal) == before
     os.close(controller)
+
+
+def serving():
+    obj = running()
+    obj["spec"]["containers"] = [{"image": "ubuntu"}]
+    return obj
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "out", "said"),
+    [
+        ((), "", "kubectl get secret hello-restful -n team -o 'jsonpath={.data.token}' | base64 -d\n"),
+        (("--show-token",), "t0ken\n", "/docs"),
+    ],
+)
+async def test_port_forward(server, invoke, free_port, flags, out, said):
+    ended = asyncio.Event()
+    server.on("GET", f"{MINICLUSTERS}/hello", Reply(serving()))
+    server.on("GET", PODS, listing(lead("a", "running")))
+    server.on("GET", "/api/v1/namespaces/team/secrets/hello-restful", Reply({"data": {"token": "dDBrZW4="}}))
+    server.on("GET", MINICLUSTERS, listing(serving()))
+    server.on("WATCH", MINICLUSTERS, watch(ended, event("MODIFIED", succeeded()), asyncio.Event()))
+    pod_port.serve(server, int(server.url.rpartition(":")[2]))  # which answers what it does not know with 404
+    running_command = asyncio.create_task(invoke("port-forward", "hello", str(free_port), *flags))
+    await server.until(lambda: any(method == "WATCH" for method, *_ in server.requests))
+    async with httpx.AsyncClient(trust_env=False) as session:
+        assert (await session.get(f"http://127.0.0.1:{free_port}/v1")).status_code == 404
+    ended.set()
+    done = await running_command
+    assert (done.code, done.out) == (0, f"http://127.0.0.1:{free_port}\n{out}")
+    assert said in done.err
+    assert ("t0ken" in done.err) is False
+    assert "MiniCluster hello has ended: the command succeeded" in done.err
+
+
+async def test_port_forward_of_one_that_runs_a_command(server, invoke):
+    server.on("GET", f"{MINICLUSTERS}/hello", Reply(running()))
+    server.on("GET", PODS, listing(lead("a", "running")))
+    done = await invoke("port-forward", "hello", "0")
+    assert (done.code, done.out) == (1, "")
+    assert "Error: MiniCluster hello has no RESTful API\n" in done.err

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kueue_flux.cli import render
+from kueue_flux.cli.visible import visible
 from kueue_flux.client.status import Status
 from tests.client import objects
 from tests.client.objects import ACCEPTED, ADMITTED, RESERVED, minicluster
@@ -194,11 +195,45 @@ def test_the_report_of_a_finished_one():
     assert "Events" not in text
 
 
+@pytest.mark.parametrize(
+    ("spec", "container", "shown"),
+    [
+        ({}, {"command": "a  b"}, "a b"),
+        ({"interactive": True}, {"command": "a"}, "none, it is interactive"),
+        ({}, {"commands": {"script": "a"}}, "a script"),
+        ({}, {}, "none, it serves a RESTful API"),
+    ],
+)
+def test_the_command_of_a_report(spec, container, shown):
+    obj = minicluster("hello", *objects.RUNNING)
+    obj["spec"] = {"size": 1, "containers": [{"image": "ubuntu", **container}], **spec}
+    report = render.report(obj, Status.from_object(obj), [], NOW)
+    assert f"  Command   {shown}   (image ubuntu)\n" in report
+
+
 def test_only_the_last_events_are_shown():
     many = [event(f"Event{n}", "", lastTimestamp="2030-01-31T12:00:00Z") for n in range(20)]
     text = render.report(minicluster("hello"), of(), many, NOW)
     assert "Event11" not in text
     assert "Event12" in text
+
+
+STEERING = "a\x1b[2Jb\x07c\x7fd\x9be\rf\u202eg"
+SHOWN = r"a\x1b[2Jb\x07c\x7fd\x9be\rf\u202eg"
+
+
+def test_control_characters_are_shown_and_not_obeyed():
+    assert visible(f"{STEERING}\tnext\nline") == f"{SHOWN}\tnext\nline"
+    obj = minicluster("hello", ("QuotaReserved", "False", STEERING, STEERING), queue=STEERING, workload=STEERING)
+    obj["spec"]["containers"] = [{"image": STEERING, "command": STEERING}]
+    status = Status.from_object(obj)
+    texts = (
+        render.report(obj, status, [event(STEERING, STEERING, type=STEERING)], NOW),
+        render.table(render.WIDE_COLUMNS, [render.row(status, NOW, wide=True)]),
+    )
+    for text in texts:
+        assert [char for char in text if not char.isprintable() and char != "\n"] == []
+        assert r"a\x1b[2Jb" in text
 
 
 def test_the_keys_for_programs_are_stable():

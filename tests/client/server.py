@@ -84,7 +84,7 @@ class Server:
         self.requests.append((method, request.path, dict(request.query)))
         self.arrived.set()
         self.tokens.append(request.headers.get("Authorization", ""))
-        if self.sockets is not None and request.path.endswith("/exec"):
+        if self.sockets is not None and request.path.endswith(("/exec", "/portforward")):
             return await self.sockets(request)
         if request.can_read_body:
             self.bodies.append(await request.json())

@@ -1,6 +1,8 @@
 import base64
+import contextlib
 import datetime
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kueue_flux.client import AsyncMiniClusters, NoCluster, NotInstalled, Unauthorized, Unreachable
+from kueue_flux.client.connection import Connection
 from tests.client.objects import MINICLUSTERS, queued
 from tests.client.server import Reply, failure, kubeconfig, listing
 
@@ -24,6 +27,37 @@ async def test_a_kubeconfig_that_does_not_exist(tmp_path):
             await client.list()
 
 
+class Chunk(bytes):
+    """Bytes that notice when they are put behind others, as is done again and again to a line that is not over."""
+
+    def __radd__(self, other: object) -> bytes:
+        raise AssertionError("all that came before is copied for each chunk")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([], []),
+        ([b"a\nb\n"], [b"a", b"b"]),
+        ([b"a", b"b", b"\n", b"\nc\r\x0c", b"\x85d"], [b"ab", b"", b"c\r\x0c\x85d"]),
+        ([b"a\nb", b"c\nd\n", b"e"], [b"a", b"bc", b"d", b"e"]),
+    ],
+)
+async def test_lines_are_put_together_of_chunks(monkeypatch, chunks, lines):
+    class Response:
+        async def aiter_bytes(self):
+            for chunk in chunks:
+                yield Chunk(chunk)
+
+    @contextlib.asynccontextmanager
+    async def call(*_):
+        yield Response()
+
+    connection = Connection()
+    monkeypatch.setattr(connection, "_call", call)
+    assert [line async for line in connection.lines("/log", {}, silence=None)] == lines
+
+
 async def test_the_environment_names_the_kubeconfig(server, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path / "config", server.url))
     server.on("GET", ONE, Reply(queued()))
@@ -31,12 +65,24 @@ async def test_the_environment_names_the_kubeconfig(server, tmp_path, monkeypatc
         assert (await client.get("hello"))["metadata"]["name"] == "hello"
 
 
-@pytest.mark.parametrize("text", ["contexts: []", "not yaml: [", "just text", ""])
-async def test_a_kubeconfig_that_is_no_kubeconfig(tmp_path, text):
+NO_CONTEXT = "it names no cluster, user and context"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("contexts: []", NO_CONTEXT),
+        ("{current-context: '', contexts: [], clusters: [], users: []}", NO_CONTEXT),
+        ("not yaml: [", "while parsing"),
+        ("just text", NO_CONTEXT),
+        ("", "it is empty; name another with --kubeconfig or KUBECONFIG, or start a cluster: kueue-flux dev up"),
+    ],
+)
+async def test_a_kubeconfig_that_is_no_kubeconfig(tmp_path, text, why):
     broken = tmp_path / "config"
     broken.write_text(text)
     async with AsyncMiniClusters(kubeconfig=str(broken)) as client:
-        with pytest.raises(NoCluster, match="cannot be used"):
+        with pytest.raises(NoCluster, match=f"{re.escape(str(broken))} cannot be used: {why}"):
             await client.list()
 
 

@@ -2,8 +2,19 @@ import asyncio
 
 import pytest
 
-from kueue_flux.client import Forbidden, NotStarted, Unavailable
-from tests.client.objects import MINICLUSTERS, PODS, lead, line, log_path, queued, running, succeeded
+from kueue_flux.client import Deleted, Forbidden, NotStarted, Refused, Unavailable
+from tests.client.objects import (
+    MINICLUSTERS,
+    PODS,
+    failed,
+    lead,
+    line,
+    log_path,
+    minicluster,
+    queued,
+    running,
+    succeeded,
+)
 from tests.client.server import Reply, event, failure, listing, watch
 
 ONE = f"{MINICLUSTERS}/hello"
@@ -137,7 +148,38 @@ async def test_following_ends_with_a_minicluster_that_never_started(server, clie
     server.on("GET", MINICLUSTERS, listing(queued(), version="1"), listing())
     server.on("GET", PODS, listing())
     server.on("WATCH", MINICLUSTERS, watch(event("DELETED", queued(2))))
-    assert await read(client) == []
+    with pytest.raises(Deleted, match="before it had any output"):
+        await read(client)
+
+
+REFUSED = minicluster("hello", ("Accepted", "False", "InvalidSpec", "size is 0"))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize(
+    ("state", "error", "why"),
+    [
+        (REFUSED, Refused, r"is refused: size is 0 \(InvalidSpec\); delete it"),
+        (failed(), NotStarted, "has ended, and no pod is left.*exited with code 3"),
+    ],
+)
+async def test_why_there_will_be_no_output(server, client, state, error, why, follow):
+    server.scripts["GET", ONE].clear()
+    server.on("GET", ONE, Reply(state))
+    server.on("GET", MINICLUSTERS, listing(state))
+    server.on("GET", PODS, listing())
+    with pytest.raises(error, match=why):
+        await read(client, follow=follow)
+
+
+async def test_following_ends_when_it_is_refused(server, client):
+    server.scripts["GET", ONE].clear()
+    server.on("GET", ONE, Reply(minicluster("hello")))
+    server.on("GET", MINICLUSTERS, listing(minicluster("hello")))
+    server.on("WATCH", MINICLUSTERS, watch(event("MODIFIED", REFUSED), asyncio.Event()))
+    server.on("GET", PODS, listing())
+    with pytest.raises(Refused, match="size is 0"):
+        await read(client)
 
 
 async def test_a_log_that_may_not_be_read_is_an_error(server, client):
@@ -170,4 +212,5 @@ async def test_following_ends_where_another_has_taken_the_name(server, client):
     another["metadata"]["uid"] = "another"
     server.on("GET", MINICLUSTERS, listing(another))
     server.on("GET", PODS, listing())
-    assert await read(client) == []
+    with pytest.raises(Deleted):
+        await read(client)

@@ -25,6 +25,27 @@ def present(reference: str) -> bool:
     return process.works([engine.docker(), "image", "inspect", "--format", "{{.Id}}", reference])
 
 
+def remove_others(reference: str) -> list[str]:
+    """Remove the images of our own that an image has taken the place of; those that containers use stay.
+
+    Args:
+        reference: the image that stays.
+
+    Returns:
+        What was removed.
+
+    Raises:
+        ValueError: it is none of our own.
+        CommandFailed: the engine does not say what it has.
+    """
+    repository = reference.rpartition(":")[0]
+    if not repository.startswith(f"{REPOSITORY}/"):
+        raise ValueError(f"{reference} was not made here")
+    listing = process.output([engine.docker(), "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", repository])
+    others = sorted(set(listing.split()) - {reference, f"{repository}:<none>"})
+    return [other for other in others if process.works([engine.docker(), "image", "rm", other])]
+
+
 def pull(reference: str, progress: Progress) -> str | None:
     """Fetch an image from its registry where the engine lacks it.
 
