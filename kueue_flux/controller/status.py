@@ -19,6 +19,10 @@ IMAGE_REMEDY = (
     "check the image's name, that the nodes reach its registry, and imagePullSecret where it asks for a login; "
     "the pod goes on by itself once the image can be had"
 )
+VIEW_REMEDY = (
+    "this image brings Flux along: name one that the nodes can have in spec.flux.container.image (--flux-image), or "
+    "set spec.flux.container.disable: true (--no-flux-view) where the application's image has Flux"
+)
 ACCEPTED = Signal("Accepted", "the specification is valid")
 
 
@@ -217,7 +221,9 @@ def _stuck(facts: Facts, pod: str, why: Signal) -> Signal:
         named = " and ".join(f"Secret {name}" for name in facts.no_pull_secret)
         return Signal("ImagePullFailed", f"{said}; imagePullSecret: {named} not found in its namespace: create it")
     if why.reason in IMAGE_REASONS:
-        return Signal("ImagePullFailed", f"{said}; {IMAGE_REMEDY}")
+        view = facts.mc.spec.flux.container
+        brings_flux = not view.disable and view.image in why.message
+        return Signal("ImagePullFailed", f"{said}; {VIEW_REMEDY if brings_flux else IMAGE_REMEDY}")
     return Signal("PodsPending", said)
 
 

@@ -262,6 +262,16 @@ def test_ready(pods_: tuple[PodBuilder, ...], answer: tuple[bool, str, str]) -> 
     assert brief(status.ready(given, RECORD, None)) == answer
 
 
+@pytest.mark.parametrize(
+    ("image", "remedy"), [("registry.example.com/view:1", status.VIEW_REMEDY), ("other", status.IMAGE_REMEDY)]
+)
+def test_the_image_that_brings_flux_has_a_remedy_of_its_own(image: str, remedy: str) -> None:
+    mc = minicluster().queue("q").view(image="registry.example.com/view:1")
+    waits = pod(0).waiting_for("ErrImagePull", f"no {image}")
+    message = status.ready(facts(mc=mc, workload=workload().admitted(), pods_=(waits,)), RECORD, None)[1].message
+    assert message == f"pod hello-0-xxxxx: ErrImagePull: container flux: no {image}; {remedy}"
+
+
 def test_what_volumes_wait_for_comes_after_what_a_pod_itself_says() -> None:
     missing = Signal("VolumeMissing", "ConfigMap conf does not exist")
     given = facts(workload=workload().admitted(), pods_=(pod(0).unmounted(), pod(1)))
