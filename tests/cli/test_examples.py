@@ -72,6 +72,7 @@ def test_the_same_without_a_file_is_the_same(path, monkeypatch, capsys):
 def test_the_readme_speaks_of_every_example():
     text = (EXAMPLES / "README.md").read_text()
     for path in FILES:
+        assert f"({path.parent.name})" in text, name(path)
         assert f"`{path.parent.name}`" in text or f"`{name(path)}`" in text, name(path)
 
 
