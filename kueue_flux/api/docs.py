@@ -1,15 +1,18 @@
 """The table of all fields, docs/minicluster.md: `python -m kueue_flux.api.docs` writes it, `--check` compares.
 
 What is acted on and what is refused comes from the same tables that the checks use, so the page cannot promise
-what the program does not do.
+what the program does not do. Which tests hold it to that is said by docs/tested.yaml.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from kueue_flux.api.base import INT32_MAX
 from kueue_flux.api.generated import generate
@@ -18,6 +21,7 @@ from kueue_flux.api.schema import Schema, structural
 from kueue_flux.api.unsupported import NO_EFFECT, REFUSALS, Refusal
 
 FILE = Path(__file__).parents[2] / "docs" / "minicluster.md"
+TESTED = FILE.with_name("tested.yaml")
 
 _HEAD = f"""<!-- Generated from kueue_flux/api by `python -m kueue_flux.api.docs`; do not edit. -->
 # MiniCluster, field by field
@@ -87,29 +91,44 @@ def refusal_of(path: str) -> Refusal | None:
     return None
 
 
+def tested() -> dict[str, list[str]]:
+    """Return the tests that would fail were a field ignored, as pytest calls them, by the field's path."""
+    found: dict[str, Any] = yaml.safe_load(TESTED.read_text(encoding="utf-8"))
+    return {path: list(tests) for path, tests in found["tests"].items()}
+
+
 def text() -> str:
-    """Return the page."""
-    schema = structural(MiniCluster)["properties"]
+    """Return the page.
+
+    Raises:
+        LookupError: docs/tested.yaml names no test of a field.
+    """
+    schema, tests = structural(MiniCluster)["properties"], tested()
     spec = [
-        f"| `{row.path}` | {_type(row.schema)} | {_default(row)} | {_what(row)} | {_fate(row.path)} |"
+        f"| `{row.path}` | {_type(row.schema)} | {_default(row)} | {_what(row)} | {_fate(row.path)} "
+        f"| {_tests(row.path, tests)} |"
         for row in fields(schema["spec"], "spec")
     ]
-    status = [f"| `{row.path}` | {_type(row.schema)} | {_what(row)} |" for row in fields(schema["status"], "status")]
+    status = [
+        f"| `{row.path}` | {_type(row.schema)} | {_what(row)} | {_tests(row.path, tests)} |"
+        for row in fields(schema["status"], "status")
+    ]
     return "\n".join(
         [
             _HEAD,
             "## Spec",
             "",
-            "`[]` stands for each item of a list, `{}` for each value of a map.",
+            "`[]` stands for each item of a list, `{}` for each value of a map. The tests named would fail were",
+            "the field ignored, or refused in other words; those in `e2e` run on a real cluster, others need none.",
             "",
-            "| Field | Type | Default | What it says | In this version |",
-            "|---|---|---|---|---|",
+            "| Field | Type | Default | What it says | In this version | Test |",
+            "|---|---|---|---|---|---|",
             *spec,
             "",
             "## Status",
             "",
-            "| Field | Type | What it says |",
-            "|---|---|---|",
+            "| Field | Type | What it says | Test |",
+            "|---|---|---|---|",
             *status,
             "",
         ]
@@ -128,6 +147,17 @@ def _fate(path: str) -> str:
         return "acted on"
     unless = f"acted on where {refusal.unless}, else " if refusal.unless else ""
     return _cell(f"{unless}refused with: {refusal.message}; {refusal.remedy}")
+
+
+def _tests(path: str, tests: Mapping[str, list[str]]) -> str:
+    if not tests.get(path):
+        raise LookupError(f"{TESTED.name} names no test of {path}: add one that fails if the field is ignored")
+    return _cell("; ".join(_link(test) for test in tests[path]))
+
+
+def _link(test: str) -> str:
+    file, _, name = test.partition("::")
+    return f"[{file.removeprefix('tests/').removesuffix('.py')}](../{file}): {name.replace('::', '.')}"
 
 
 def _type(field: Schema) -> str:

@@ -92,6 +92,35 @@ def test_what_is_not_acted_on_is_refused(row: str) -> None:
     assert problems(obj) == {field: "UnsupportedField"}
 
 
+def assert_refused_with_the_words_of(row: str, obj: Object, field: str) -> None:
+    (refusal,) = [refusal for refusal in REFUSALS if refusal.field == row]
+    with pytest.raises(InvalidMiniCluster) as raised:
+        MiniCluster.from_object(obj)
+    assert str(raised.value) == f"{field}: {refusal.message}; {refusal.remedy}"
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_the_user_gets_the_message_of_the_table(row: str) -> None:
+    assert_refused_with_the_words_of(row, *REFUSED[row])
+
+
+BURSTING: list[Object] = [
+    {"leadBroker": {"address": "a"}},
+    {"leadBroker": {"name": "a"}},
+    {"leadBroker": {"size": 1}},
+    {"leadBroker": {"port": 9000}},
+    {"hostlist": "a-[0-3]"},
+    {"clusters": [{}]},
+    {"clusters": [{"name": "a"}]},
+    {"clusters": [{"size": 1}]},
+]
+
+
+@pytest.mark.parametrize("bursting", BURSTING, ids=str)
+def test_nothing_of_bursting_is_ignored(bursting: Object) -> None:
+    assert_refused_with_the_words_of("spec.flux.bursting", flux(bursting=bursting), "spec.flux.bursting")
+
+
 def test_every_field_is_either_acted_on_or_refused() -> None:
     acted_on = {
         row.path for row in fields(structural(MiniCluster)["properties"]["spec"], "spec") if not refusal_of(row.path)

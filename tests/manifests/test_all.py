@@ -2,10 +2,14 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.kueue.workload import Admission
 from kueue_flux.manifests import after_admission, before_admission
+from tests.api import certificates
 from tests.builders import minicluster
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -45,3 +49,9 @@ def test_manifests_are_json_and_no_two_share_parts() -> None:
     mc = minicluster().queue("q").view(imageVolume=True).pod(labels={"a": "b"}, nodeSelector={"c": "d"})
     first, second = (before_admission(mc.build()) for _ in range(2))
     assert json.loads(json.dumps(first)) == second
+
+
+@pytest.mark.parametrize("fields", [{"arch": "arm64"}, {"disableSocket": True}], ids=str)
+def test_what_has_no_effect_changes_nothing(fields: dict[str, Any]) -> None:
+    mc = minicluster().queue("q").view().sidecar("a", command="b").flux(curveCert=certificates.TEXT)
+    assert everything(mc.flux(**fields).build()) == everything(mc.flux(**dict.fromkeys(fields)).build())
