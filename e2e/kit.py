@@ -443,7 +443,7 @@ def manifest(name: str, spec: Manifest, *, queue: str | None = QUEUE, labels: di
 
 
 def example(path: str, image: str) -> Manifest:
-    """A MiniCluster of the examples, but for its queue and its image, which this cluster does not have.
+    """A MiniCluster of the examples, but for its queue, which has a quota of pods alone, and its image.
 
     Args:
         path: below `examples/`.
@@ -454,6 +454,7 @@ def example(path: str, image: str) -> Manifest:
     found["spec"].setdefault("flux", {})["container"] = {"disable": True}
     for container in found["spec"]["containers"]:
         container["image"] = image
+        container.pop("resources", None)
     return found
 
 

@@ -51,7 +51,6 @@ class Refusal:
 
 _BURSTING = "one Flux instance over several clusters is not supported yet"
 _OF_SIDECARS = "it is that of a container that does not run Flux"
-_SHELL_TEXT = "shell text around the broker is not supported yet"
 
 REFUSALS: list[Refusal] = [
     Refusal(

@@ -1,5 +1,6 @@
 """The Job of the service containers: what it is, what it asks of Kueue, and how its pod is reached."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_the_miniclusters_own_job_waits_for_it() -> None:
     ],
 )
 def test_it_stands_in_the_same_queue(mc: MiniClusterBuilder, labels: dict[str, str]) -> None:
-    assert build(mc.service())["metadata"]["labels"] == {**OURS, **labels}
+    assert build(deepcopy(mc).service())["metadata"]["labels"] == {**OURS, **labels}
 
 
 def test_the_headless_service_gives_its_pod_a_name() -> None:
