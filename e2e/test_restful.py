@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from e2e.kit import Namespace, as_yaml, example
+from e2e.kit import KUEUE_FLUX, Namespace, as_yaml, example
+from kueue_flux.client import MiniClusters
 
 pytestmark = [pytest.mark.real_flux, pytest.mark.extended]
 
@@ -52,7 +53,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(make_namespace: Callable[..., Namespace]) -> Iterator[Server]:
-    """The example, reached by a port-forward to its Service."""
+    """The example, reached by its Service."""
     namespace = make_namespace()
     text = as_yaml(example("restful/minicluster.yaml", namespace.cluster.flux.reference))
     ran = namespace.kueue_flux("submit", "-", stdin=text)
@@ -80,6 +81,28 @@ def test_list_and_cancel(server: Server):
     server.namespace.wait_for(
         "the job to end", lambda: "CANCELED" in json.dumps(server.ask("GET", f"/v1/jobs/{job}")[1]).upper()
     )
+
+
+def test_it_is_forwarded_to_this_machine(server: Server):
+    words = (KUEUE_FLUX, "port-forward", "--namespace", server.namespace.name, NAME, "0", "--show-token")
+    with server.namespace.cluster.started(*words) as forward:
+        forward.wait_says("^C ends the forwarding")
+        url, token = forward.out.read_text().split()
+        forwarded = Server(server.namespace, url, token)
+        job = forwarded.submit(command="echo forwarded")
+        assert forwarded.ask("GET", f"/v1/jobs/{job}/output/stream") == (200, "forwarded\n")
+        assert token == server.token
+
+
+def test_a_script_has_a_session(server: Server):
+    cluster = server.namespace.cluster
+    with (
+        MiniClusters(namespace=server.namespace.name, kubeconfig=str(cluster.kubeconfig)) as miniclusters,
+        miniclusters.restful(NAME) as api,
+    ):
+        answer = api.session.post("/v1/jobs/submit", json={"command": ["echo", "a script"]})
+        job = answer.raise_for_status().json()["f58"]
+        assert api.session.get(f"/v1/jobs/{job}/output/stream").text == "a script\n"
 
 
 @pytest.mark.parametrize("token", ["wrong", ""])
