@@ -31,6 +31,7 @@ MINICLUSTER = "flux-framework.org/minicluster"
 CONTROLLER = ("kueue-flux-system", "app.kubernetes.io/name=kueue-flux")
 LEASE = "kueue-flux"
 KUEUE_FLUX = Path(sys.executable).parent / "kueue-flux"
+PLENTY = 1000  # more than any test asks for
 UNTIL_TOLD = ("sh", "-c", "echo begun; until [ -e /tmp/go ]; do sleep 0.2; done; echo told")
 """A command that runs until the test says so, see `Namespace.release`."""
 
@@ -249,10 +250,11 @@ class Namespace(kit.Namespace):
     cluster: Cluster
 
     def set_pods(self, pods: int, *, preemption: bool = False) -> None:
-        """Give the ClusterQueue quota for so many pods, whatever they ask for."""
-        queue = kit.cluster_queue(self.name, self.name, cpu=0, memory_gib=0, preemption=preemption)
-        quota = {"name": kit.FLAVOR, "resources": [{"name": "pods", "nominalQuota": pods}]}
-        queue["spec"]["resourceGroups"] = [{"coveredResources": ["pods"], "flavors": [quota]}]
+        """Give the ClusterQueue quota for so many pods, and for all that they may ask for."""
+        queue = kit.cluster_queue(self.name, self.name, cpu=PLENTY, memory_gib=PLENTY, preemption=preemption)
+        (group,) = queue["spec"]["resourceGroups"]
+        group["coveredResources"].append("pods")
+        group["flavors"][0]["resources"].append({"name": "pods", "nominalQuota": pods})
         self.api.apply(queue)
 
     def kueue_flux(self, command: str, *words: str, stdin: str | None = None, timeout: float = 120) -> Ran:
@@ -443,7 +445,7 @@ def manifest(name: str, spec: Manifest, *, queue: str | None = QUEUE, labels: di
 
 
 def example(path: str, image: str) -> Manifest:
-    """A MiniCluster of the examples, but for its queue, which has a quota of pods alone, and its image.
+    """A MiniCluster of the examples, but for its queue and its image, which this cluster does not have.
 
     Args:
         path: below `examples/`.
@@ -454,7 +456,6 @@ def example(path: str, image: str) -> Manifest:
     found["spec"].setdefault("flux", {})["container"] = {"disable": True}
     for container in found["spec"]["containers"]:
         container["image"] = image
-        container.pop("resources", None)
     return found
 
 

@@ -64,11 +64,9 @@ def test_the_tasks_are_how_many_lines_run_at_a_time(namespace: Namespace):
     # each line waits for the other: with one at a time neither would end
     meet = "touch /tmp/{0}; until [ -e /tmp/{1} ]; do sleep 0.1; done; echo met"
     lines = "\n".join(["-n1 sleep 0", meet.format("a", "b"), meet.format("b", "a")])
-    # what Flux has is the limit; what is asked for has to fit a node beside others, and the queue has no quota of it
+    # what Flux has is the limit; what is asked for has to fit a node beside others
     resources = {"resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "2"}}}
-    obj = namespace.of_spec("meet", {"size": 1, "tasks": 0}, {"batch": True, "command": lines, **resources})
-    del obj["metadata"]["labels"]
-    ran = namespace.kueue_flux("submit", "-", "--wait", stdin=as_yaml(obj))
+    ran = namespace.run_spec("meet", {"size": 1, "tasks": 0}, {"batch": True, "command": lines, **resources})
     assert (ran.code, ran.lines) == (0, ["met", "met"]), ran.err
 
 

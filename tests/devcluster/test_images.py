@@ -77,6 +77,13 @@ def test_a_hard_link_becomes_a_file_since_its_other_name_may_be_in_the_layer_bel
     assert content(tmp_path / "layer") == {"perl5": "code"}
 
 
+def test_a_hard_link_may_have_its_other_name_in_the_same_layer(tmp_path: Path) -> None:
+    lower = tar(tmp_path / "lower", {})
+    upper = tar(tmp_path / "upper", {"perl": "code"}, links={"perl5": "perl"})
+    layers.difference(lower, upper, tmp_path / "layer")
+    assert content(tmp_path / "layer") == {"perl": "code", "perl5": "code"}
+
+
 def test_the_same_tree_is_the_same_layer(tmp_path: Path) -> None:
     digests = set()
     for name in ("one", "two"):

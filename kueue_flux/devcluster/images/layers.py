@@ -6,6 +6,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy as copied
 from pathlib import Path
 
 from kueue_flux.devcluster import paths
@@ -138,10 +139,11 @@ def difference(lower: Path, upper: Path, out: Path) -> None:
             if name in known and _same(below, known[name], above, member):
                 continue
             content = above.extractfile(member) if member.isreg() or member.islnk() else None
-            member.name = name
+            written = copied(member)  # links to it are looked up by the name that it has
+            written.name = name
             if member.islnk():  # what it links to may be in the layer below, where tar cannot reach it
-                member.size, member.type = _target(above, member).size, tarfile.REGTYPE
-            archive.addfile(member, content)
+                written.size, written.type = _target(above, member).size, tarfile.REGTYPE
+            archive.addfile(written, content)
         for name in sorted(set(known) - present):
             if str(Path(name).parent) in present or Path(name).parent == Path():  # else its folder went, and it
                 path = Path(name)
