@@ -444,6 +444,14 @@ def test_how_strict(finished, shell, strict, text, goes_on):
     assert done.termination().reason is (Reason.COMMAND_SUCCEEDED if goes_on else Reason.PRE_FAILED)
 
 
+@pytest.mark.parametrize("quiet", ["", "1"])
+def test_a_hook_that_is_passed_over_is_told_but_where_it_is_to_be_quiet(finished, shell, quiet):
+    env = {layout.ENV_STRICT: "off", layout.ENV_QUIET: quiet}
+    done = finished("--", "echo", "command", shell=shell, env=env, **hooks(pre="false"))
+    assert ("pre failed with exit code 1" in done.stderr()) is (not quiet)
+    assert done.stdout() == "command\n"
+
+
 @pytest.mark.parametrize(
     ("strict", "command", "text", "end"),
     [

@@ -23,7 +23,9 @@ for KUEUE_FLUX_FILE in ${KUEUE_FLUX_HOOKS}; do
     set +eu
     if [ "$KUEUE_FLUX_CODE" -ne 0 ]; then
         [ "${KUEUE_FLUX_STRICT:-}" = off ] || exit "$KUEUE_FLUX_CODE"
-        echo "kueue-flux: $KUEUE_FLUX_FILE failed with exit code $KUEUE_FLUX_CODE, and strict is false" >&2
+        # quiet promises nothing but the command's output
+        [ -n "${KUEUE_FLUX_QUIET:-}" ] ||
+            echo "kueue-flux: $KUEUE_FLUX_FILE failed with exit code $KUEUE_FLUX_CODE, and strict is false" >&2
     fi
 done
 rm -f "$KUEUE_FLUX_HOOK"
