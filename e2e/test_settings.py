@@ -111,21 +111,6 @@ def test_an_archive_brings_the_jobs_of_the_last_run(namespace: Namespace):
     assert (second.code, second.lines) == (0, ["kept"]), second.err
 
 
-def test_full_host_names(namespace: Namespace):
-    spec = {"size": 2, "tasks": 2, "network": {"setHostnameAsFQDN": True}}
-    ran = namespace.run_spec("full", spec, {"command": "hostname"})
-    assert ran.code == 0, ran.err
-    domain = f"flux-service.{namespace.name}.svc.cluster.local"
-    assert sorted(ran.lines) == [f"full-{index}.{domain}" for index in range(2)]
-
-
-def test_a_headless_service_of_the_users_name(namespace: Namespace):
-    spec = {"size": 2, "tasks": 2, "network": {"headlessName": "own-name"}}
-    ran = namespace.run_spec("named", spec, {"command": "hostname -f"})
-    assert ran.code == 0, ran.err
-    assert sorted(ran.lines) == [f"named-{index}.own-name.{namespace.name}.svc.cluster.local" for index in range(2)]
-
-
 def test_a_worker_that_is_lost_rejoins(namespace: Namespace):
     """Only its pod is started anew; the command runs again, in the instance that was there."""
     obj: dict[str, Any] = namespace.of_spec(
