@@ -372,7 +372,9 @@ class Namespace(kit.Namespace):
 
     def lead(self, name: str) -> Manifest:
         """The pod of rank 0 that is there."""
-        return next(pod for pod in self.pods(name) if index_of(pod) == 0)
+        leads = [pod for pod in self.pods(name) if index_of(pod) == 0]
+        assert leads, f"{name} has no lead"
+        return leads[0]
 
     def events(self, name: str) -> list[tuple[str, str]]:
         """The events of a MiniCluster: reason and note."""
