@@ -25,15 +25,14 @@ def run(namespace: Namespace, name: str, command: str, *, size: int = 2, **field
 
 
 def test_full_host_names_are_the_same_to_the_kernel_and_to_flux(namespace: Namespace):
-    network = {"headlessName": "net", "setHostnameAsFQDN": True}
-    ran = run(namespace, "full", "hostname", network=network)
+    ran = run(namespace, "full", "hostname", network={"headlessName": "net", "setHostnameAsFQDN": True})
     assert ran.code == 0, ran.err
     names = [f"full-{rank}.net.{namespace.name}.svc.cluster.local" for rank in range(2)]
     assert sorted(ran.lines) == names
 
-    ran = run(namespace, "listed", "flux getattr hostlist", size=1, network=network)
+    ran = run(namespace, "listed", "flux getattr hostlist", size=1, network={"setHostnameAsFQDN": True})
     assert ran.code == 0, ran.err
-    assert ran.lines == [f"listed-0.net.{namespace.name}.svc.cluster.local"]
+    assert ran.lines == [f"listed-0.listed.{namespace.name}.svc.cluster.local"]
 
 
 def test_on_the_nodes_network_each_node_has_one_broker(namespace: Namespace, cluster: Cluster):
