@@ -26,7 +26,7 @@ TABLES = ("access", "bootstrap", "heartbeat", "modules", "resource", "sched-flux
 _PARTS = 64
 _DEPTH = _PARTS + 16
 _LONG_KEY = re.compile(rf"(?:\.[^.,=\n]*){{{_PARTS}}}")
-_STRING_OR_COMMENT = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
+_STRING_OR_COMMENT = re.compile(r"(?s:\"{3}.*?\"{3}|'{3}.*?'{3})|" r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
 
 # flux-config-bootstrap(5): the types of keys, and of those of an entry of `hosts`
 _BOOTSTRAP: dict[str, type] = {

@@ -50,6 +50,7 @@ class Override:
                 _flux_container(obj)["image"] = self.image
             if self.queue is not None:
                 _in(obj, "metadata", "labels")[QUEUE_NAME] = self.queue
+                (obj["spec"].get("jobLabels") or {}).pop(QUEUE_NAME, None)  # the other place where a file may name it
             if view := self._view():
                 flux = _in(obj, "spec", "flux")
                 kept = {} if view.get("disable") else flux.get("container") or {}

@@ -20,6 +20,7 @@ PROTOCOL = "v4.channel.k8s.io"
 DATA, ERROR = 0, 1
 HOST = "127.0.0.1"
 _CHUNK = 65536
+_LAST_ANSWER_SECONDS = 30
 
 OnError = Callable[[ClientError], None]
 
@@ -82,6 +83,8 @@ async def _hand_on(
         directions = [asyncio.create_task(_to_pod(socket, reader)), asyncio.create_task(_from_pod(socket, writer))]
         try:
             await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            # who has said all that it had to say may still be listening
+            await asyncio.wait(directions[1:], timeout=_LAST_ANSWER_SECONDS)
         finally:
             for direction in directions:
                 direction.cancel()

@@ -172,6 +172,8 @@ def refusal(status: Status) -> Refused | None:
     """The error that says that a MiniCluster will never run; None where it may."""
     if status.stage is not Stage.REFUSED or status.reason not in FINAL_REFUSALS:
         return None
+    if status.reason == Reason.CONFLICTING_CONTROLLER and status.admissions:
+        return None  # it runs, and the conflict is forgotten once the other operator is silent
     return Refused(
         f"MiniCluster {status.name} is refused: {status.message} ({status.reason})",
         "delete it and submit one without these faults",

@@ -69,7 +69,8 @@ def read(pod: Mapping[str, Any], container: str | None) -> PodView:
         running=phase == "Running",
         ready=ended_well or up,
         stuck=_stuck(status, conditions),
-        unmounted_since=_unmounted_since(conditions),
+        # the sandbox of a pod that has ended is gone as well
+        unmounted_since=_unmounted_since(conditions) if phase == "Pending" else None,
         failing=_failing(status),
         starting=_starting(status),
         termination=termination,

@@ -32,6 +32,7 @@ from kueue_flux.controller.writes import (
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import Admission, Signal
 from kueue_flux.manifests import after_admission, before_admission, for_convenience
+from kueue_flux.manifests.common import certificate_name
 from kueue_flux.manifests.services import services_job
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
@@ -217,7 +218,7 @@ async def withdraw(turn: Turn) -> bool:
             # Nothing has ended it: were its Workload activated again, pods would come that nothing is written for.
             await _delete_job(turn, facts.job)
         injected = facts.condition("Injected")
-        if facts.over and injected and injected["status"] == "True":
+        if (facts.over or facts.timed_out) and injected and injected["status"] == "True":
             await delete_files(turn.client, facts.mc.namespace, facts.mc.name)
             turn.cleared = True
     elif facts.decided:
@@ -242,7 +243,11 @@ async def serve(turn: Turn) -> bool:
         if services.job is not None:
             await _delete_job(turn, services.job)
     elif services.job is None:  # somebody has deleted it
-        await _create_services(turn, services_job(facts.mc))
+        try:
+            await _create_services(turn, services_job(facts.mc))
+        except (LeftoverError, NameTakenError, ConflictingControllerError) as taken:
+            turn.trouble = Signal("NameTaken", f"{taken}: its services cannot be started again")
+            turn.wake(timedelta(seconds=30))
     elif services.gated and (services.queue is None or turn.has_turn()):
         services.job = await _patch_job(turn, services.job, UNGATED)
     elif services.queue is None and services.suspended:
@@ -344,7 +349,10 @@ async def restore(turn: Turn) -> bool:
 async def _restore_files(turn: Turn, admission: Admission) -> None:
     mc = turn.facts.mc
     files = after_admission(mc, admission, now=turn.now, cluster_domain=turn.cluster_domain)
-    secrets = [manifest["metadata"]["name"] for manifest in files if manifest["kind"] == SECRETS.kind]
+    # the user's own certificate is the same again
+    same = certificate_name(mc.name) if mc.spec.flux.curve_cert else None
+    names = [manifest["metadata"]["name"] for manifest in files if manifest["kind"] == SECRETS.kind]
+    secrets = [name for name in names if name != same]
     lost = await mounts.missing_secrets(turn.client, mc.namespace, secrets)
     if lost and await pods_run(turn.client, mc.namespace, mc.uid):
         # No two Secrets are alike: what runs has another certificate than what is yet to start will get.

@@ -89,7 +89,7 @@ def up(name: str, progress: Progress, *, workers: int = 1, deploy: Step | None =
         limits.raise_limits()
         engine.ensure(progress)
         cluster, nodes = load(name), kind.nodes(name)
-        if cluster is not None and nodes:
+        if cluster is not None and nodes and not (paths.state_root() / name / _UNFINISHED).exists():
             _wake(cluster, nodes, progress)
         else:
             cluster = _create(name, nodes, workers, progress)
@@ -117,6 +117,8 @@ def down(name: str, progress: Progress) -> list[str]:
         if engine.answers():
             with progress.stage(f"delete cluster {name}") if exists(name) else nullcontext():
                 if kind.nodes(name):
+                    # were this interrupted, what is left would be no cluster any more that `up` could wake
+                    (paths.state_dir(name) / _UNFINISHED).touch()
                     kind.delete(name, progress)
                 kind.remove_network(name)
         shutil.rmtree(paths.state_root() / name, ignore_errors=True)

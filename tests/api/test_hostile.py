@@ -68,10 +68,12 @@ def test_a_broker_configuration_that_cannot_be_read(text: str, words: str) -> No
         f"# {'.' * 1000}\na = 1",
         f"a = '{'.' * 1000}'",
         f'a = "{"." * 1000}"',
+        'a = """\n' + "1.2 " * 80 + '\n"""',
+        "a = '''\n" + "1.2 " * 80 + "\n'''",
         f"a = [{', '.join(['1.5'] * 100)}]",
         f"a = {2**63 - 1}",
     ],
-    ids=map(str, range(5)),
+    ids=map(str, range(7)),
 )
 def test_a_broker_configuration_that_can(text: str) -> None:
     assert MiniCluster.from_object(minicluster({"flux": {"brokerConfig": text}})).spec.flux.broker_config == text

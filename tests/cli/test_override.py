@@ -67,6 +67,12 @@ def test_the_queue():
     assert changed(Override(queue="team-b"))["metadata"]["labels"] == {QUEUE_NAME: "team-b"}
 
 
+def test_the_queue_takes_the_place_of_that_of_the_jobs_labels():
+    obj = changed(Override(queue="team-b"), jobLabels={QUEUE_NAME: "team-a", "team": "a"})
+    assert obj["metadata"]["labels"] == {QUEUE_NAME: "team-b"}
+    assert obj["spec"]["jobLabels"] == {"team": "a"}
+
+
 @pytest.mark.parametrize("spec", [{"containers": []}, {"containers": "image"}, {"containers": None}, {"flux": [1]}])
 def test_what_is_not_valid_is_left_to_the_validation(spec):
     obj = minicluster()

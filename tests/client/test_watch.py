@@ -160,6 +160,13 @@ async def test_wait_ends_where_nothing_more_will_happen(server, client, reason):
         await client.wait("hello", timeout=5)
 
 
+async def test_wait_goes_on_where_another_operator_was_seen_at_one_that_was_admitted(server, client):
+    conflict = ("Accepted", "False", "ConflictingController", "manager writes its status")
+    server.on("GET", MINICLUSTERS, listing(minicluster("hello", conflict, admissions=1)))
+    server.on("WATCH", MINICLUSTERS, watch(event("MODIFIED", succeeded(8))))
+    assert (await client.wait("hello", timeout=5)).succeeded is True
+
+
 async def test_wait_goes_on_where_a_name_is_taken(server, client):
     taken = minicluster("hello", ("Accepted", "False", "NameTaken", "another Job has the name"))
     server.on("GET", MINICLUSTERS, listing(taken))

@@ -54,6 +54,7 @@ def test_a_sidecar_that_fails_does_not_take_its_broker_down(built: PodBuilder, w
         (pod(JOB).unmounted().condition("PodReadyToStartContainers"), None),
         (pod(JOB).unmounted().unscheduled(), None),
         (pod(JOB).running(), None),
+        (pod(JOB).unmounted().phase("Failed"), None),
     ],
 )
 def test_since_when_volumes_are_not_mounted(built: PodBuilder, since: str | None) -> None:

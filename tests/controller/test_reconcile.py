@@ -924,6 +924,16 @@ async def test_a_run_that_takes_longer_than_kueue_allows_has_failed(world: World
     assert world.kinds() == {"MiniCluster", "Service", "NetworkPolicy"}
 
 
+async def test_its_files_go_too_where_all_of_that_is_seen_at_once(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, lambda: (time_out(world), suspended(world)))
+    for _ in range(2):
+        await life.stage(lambda: None)
+    assert world.reasons()["Finished"] == "True Failed"
+    assert world.files() is None
+    assert world.certificate() is None
+    assert world.reasons()["Injected"].startswith("False")
+
+
 async def test_a_run_that_ended_well_as_its_time_was_over_has_succeeded(world: World, life: Life) -> None:
     await run_until(life, world.make_workload, world.admit, world.end_lead)
     await life.stage(lambda: (time_out(world), suspended(world)))
@@ -1005,6 +1015,16 @@ async def test_with_another_certificate_all_pods_start_anew(world: World, life: 
     assert world.reasons()["Ready"] == "True BrokersUp"
     assert len({start.certificate for start in world.starts if start.pod in world.running()}) == 1
     assert world.status["admissions"] == 1
+
+
+async def test_the_users_own_certificate_is_the_same_again(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, world.admit, mc=queued().flux(curveCert=certificates.TEXT))
+    certificate = world.certificate()
+    await life.stage(lambda: lose(world, SECRETS, f"{NAME}-curve"))
+    await life.stage(lambda: None)
+    assert world.certificate() == certificate
+    assert world.reasons()["Ready"] == "True BrokersUp"
+    assert len(world.starts) == 5, "the others ran on"
 
 
 async def test_what_may_not_be_made_again_is_told(world: World, life: Life) -> None:

@@ -176,6 +176,18 @@ async def test_a_job_of_services_that_was_deleted_is_made_again(world: World, li
     assert world.reasons()["Ready"] == "True ServicesStarting"
 
 
+async def test_a_job_in_its_place_that_is_not_ours_is_told(world: World, life: Life) -> None:
+    def replace() -> None:
+        world.api.delete(JOBS, SERVICES_NAME, NAMESPACE)
+        world.api.collect_garbage()
+        theirs = {"metadata": {"name": SERVICES_NAME, "namespace": NAMESPACE}, "spec": {"suspend": True}}
+        world.api.create(JOBS, theirs)
+
+    await until_served(life, world.admit)
+    await life.stage(replace)
+    assert world.reasons()["Accepted"] == "False NameTaken"
+
+
 async def test_a_name_that_is_taken_is_told(world: World, life: Life) -> None:
     world.api.create(JOBS, {"metadata": {"name": SERVICES_NAME, "namespace": NAMESPACE}, "spec": {"suspend": True}})
     await run_until(life, mc=served())

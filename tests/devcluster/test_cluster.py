@@ -163,6 +163,20 @@ def test_an_old_record_does_not_make_an_interrupted_creation_a_whole_cluster(wor
     assert world.done == ["create", "delete", "create"]
 
 
+def test_what_an_interrupted_down_has_left_is_made_anew(world, monkeypatch):
+    def interrupted(name, progress):
+        world.nodes = {"dev-worker": "running"}
+        raise KeyboardInterrupt
+
+    whole(world, RUNNING)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cluster.down("dev", Progress())
+    assert up() == WHOLE
+    assert world.done == ["delete", "create"]
+
+
 def test_the_rule_of_a_guarded_cluster_is_set_again(world, monkeypatch):
     whole(world, dict.fromkeys(RUNNING, "exited"))
     guarded = cluster.Cluster("dev", "node:1", assembled=False, guarded=True)
