@@ -120,7 +120,8 @@ def _say_without_queue(names: Sequence[str], queues: tuple[str, ...] | None) -> 
         return
     known = f"; there are: {', '.join(queues)}" if queues else ""
     verbs = ("names", "it runs") if len(names) == 1 else ("name", "they run")
-    say(f"note: {', '.join(names)} {verbs[0]} no queue: {verbs[1]} at once, past any quota")
+    unless = f", unless there is a LocalQueue {DEFAULT_QUEUE}" if queues is None else ""
+    say(f"note: {', '.join(names)} {verbs[0]} no queue: {verbs[1]} at once, past any quota{unless}")
     say(f"  to wait for quota: --queue NAME, or the label {QUEUE_NAME}{known}")
 
 

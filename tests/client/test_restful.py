@@ -112,6 +112,17 @@ async def test_a_connection_that_cannot_be_handed_on_is_told_and_closed(server, 
     assert "cannot create pods/portforward" in told[0].message
 
 
+async def test_who_has_said_all_that_it_had_to_say_still_gets_its_answer(client, up):
+    async with client.restful_url("hello") as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        writer.write(
+            b"POST / HTTP/1.1\r\nHost: here\r\nAuthorization: x\r\nContent-Length: 1\r\nConnection: close\r\n\r\na"
+        )
+        writer.write_eof()
+        assert b'"sent": "a"' in await reader.read()
+        writer.close()
+
+
 @pytest.mark.parametrize(
     ("obj", "secret", "error", "message"),
     [
