@@ -188,21 +188,21 @@ async def test_control_characters_of_the_cluster_do_not_reach_the_terminal(serve
 
 
 @pytest.mark.parametrize(
-    ("queues", "said"),
+    ("queues", "unless", "said"),
     [
-        (listing({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}), "queue-name; there are: a, b\n"),
-        (listing(), "queue-name\n"),
-        (failure(403, "no"), "queue-name\n"),
-        (listing({"metadata": {"name": "default"}}), None),
-        (Reply("404 page not found", status=404), None),
+        (listing({"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}), "", "queue-name; there are: a, b\n"),
+        (listing(), "", "queue-name\n"),
+        (failure(403, "no"), ", unless there is a LocalQueue default", "queue-name\n"),
+        (listing({"metadata": {"name": "default"}}), "", None),
+        (Reply("404 page not found", status=404), "", None),
     ],
 )
-async def test_what_passes_by_the_quota_is_told(server, invoke, queues, said):
+async def test_what_passes_by_the_quota_is_told(server, invoke, queues, unless, said):
     server.on("GET", QUEUES, queues)
     server.on("POST", MINICLUSTERS, Reply(queued(), status=201))
     ended = await invoke("submit", "-i", "ubuntu", "--name", "hello", "--", "hostname")
     assert (ended.code, ended.out) == (0, "hello\n")
-    note = "note: hello names no queue: it runs at once, past any quota\n"
+    note = f"note: hello names no queue: it runs at once, past any quota{unless}\n"
     assert ended.err == ("" if said is None else f"{note}  to wait for quota: --queue NAME, or the label {QUEUE}{said}")
 
 
