@@ -29,6 +29,8 @@ from tests.control_plane.miniclusters import (
 
 SEED = 20260131
 KILLS = 30
+# These pods have no kubelet that waits for the files: they must not end before an adapter lived long enough to write
+LONG = "15s"
 MINICLUSTERS = 10
 
 
@@ -43,7 +45,7 @@ def test_killed_at_random_moments_each_runs_once(
         for kill in range(KILLS):
             stopped_adapter.start()
             if kill % 3 == 0:
-                namespace.create(minicluster(names[kill // 3], annotations={kwok.COMPLETE_AFTER: "3s"}))
+                namespace.create(minicluster(names[kill // 3], annotations={kwok.COMPLETE_AFTER: LONG}))
             time.sleep(chance.uniform(0, 0.5))
             stopped_adapter.kill()
             for item in namespace.all("Secret"):
