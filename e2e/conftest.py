@@ -18,9 +18,10 @@ import pytest
 
 from e2e import kit
 from e2e.kit import Cluster, Namespace
-from kueue_flux.devcluster import binaries, deploy, paths
+from kueue_flux.devcluster import binaries, deploy, kind, paths
 from kueue_flux.devcluster import cluster as kind_cluster
 from kueue_flux.devcluster.errors import CommandFailed, DevClusterError
+from kueue_flux.devcluster.images import view_image
 from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
 from kueue_flux.devcluster.progress import Progress
 from tests.control_plane.kit import KUEUE, QUEUE
@@ -114,6 +115,19 @@ def image_without_flux(cluster: Cluster) -> str:
     """An application's image that every cluster has: the controller's own, in which Python runs as a user."""
     deployment = cluster.api.get("apps/v1", "Deployment", "kueue-flux-controller", kit.CONTROLLER[0])
     return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
+@pytest.fixture(scope="session")
+def view(cluster: Cluster) -> str:
+    """The image with a Flux view, in the cluster."""
+    try:
+        reference = view_image(Progress())
+    except CommandFailed:
+        raise
+    except DevClusterError as error:
+        pytest.skip(f"no Flux view can be made here: {error}")
+    kind.load_image(cluster.name, reference)
+    return reference
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e import applications
 from e2e.kit import Namespace, as_yaml
 from tests.control_plane.kit import QUEUE, QUEUE_LABEL
 
@@ -57,3 +58,35 @@ def test_the_watching_sidecar_has_seen_the_job(namespace: Namespace, image_witho
     log = namespace.kubectl("logs", namespace.lead("sidecar")["metadata"]["name"], "-c", "watch")
     assert "NAME" in log
     assert "bash" in log
+
+
+def with_objects(namespace: Namespace, folder: str) -> str:
+    """Create what an example needs beside its MiniCluster; returns the path of that."""
+    for file in EXAMPLES.glob(f"{folder}/*.yaml"):
+        if file.name != "minicluster.yaml":
+            for obj in yaml.safe_load_all(file.read_text()):
+                namespace.create(obj)
+    return str(EXAMPLES / folder / "minicluster.yaml")
+
+
+def test_lammps_runs_as_one_mpi_job(namespace: Namespace):
+    file, image = with_objects(namespace, "mpi"), applications.lammps(namespace.cluster.name)
+    ran = namespace.kueue_flux("submit", file, "-q", QUEUE, "-i", image, "--no-flux-view", "--wait", timeout=240)
+    assert ran.code == 0, ran.err
+    assert "1 by 1 by 2 MPI processor grid" in ran.out, "the two ranks did not find each other"
+    assert "Total wall time" in ran.out
+
+
+def test_snakemake_submits_its_steps_to_flux(namespace: Namespace):
+    file, image = with_objects(namespace, "workflow"), applications.snakemake(namespace.cluster.name)
+    ran = namespace.kueue_flux("submit", file, "-q", QUEUE, "-i", image, "--no-flux-view", "--wait", timeout=240)
+    assert ran.code == 0, ran.err
+    assert ran.lines == ["a b c"]
+    assert "4 of 4 steps (100%) done" in namespace.kueue_flux("logs", "workflow").err + ran.err
+
+
+def test_a_singularity_container_runs_under_flux(namespace: Namespace, view: str):
+    file, image = with_objects(namespace, "singularity"), applications.singularity(namespace.cluster.name)
+    ran = namespace.kueue_flux("submit", file, "-q", QUEUE, "-i", image, "--flux-image", view, "--wait", timeout=240)
+    assert ran.code == 0, ran.err
+    assert ran.lines == ["hello from Debian GNU/Linux"] * 2

@@ -6,24 +6,10 @@ import pytest
 
 from e2e.kit import Cluster, Namespace
 from kueue_flux.devcluster import kind
-from kueue_flux.devcluster.errors import CommandFailed, DevClusterError
-from kueue_flux.devcluster.images import app_image, view_image
+from kueue_flux.devcluster.images import app_image
 from kueue_flux.devcluster.progress import Progress
 
 pytestmark = pytest.mark.real_flux
-
-
-@pytest.fixture(scope="module")
-def view(cluster: Cluster) -> str:
-    """The image with a Flux view, in the cluster."""
-    try:
-        reference = view_image(Progress())
-    except CommandFailed:
-        raise
-    except DevClusterError as error:
-        pytest.skip(f"no Flux view can be made here: {error}")
-    kind.load_image(cluster.name, reference)
-    return reference
 
 
 @pytest.fixture(scope="module")

@@ -138,7 +138,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _LONGEST:
         return "a number that is far too large"  # Python writes none of more than some thousand digits
     first, *more = value.splitlines() if isinstance(value, str) and value else [value]
-    text = repr(first)
+    text = repr(first if more else value)  # with the line feed that ends it, as of YAML's `|`, which may be the fault
     return text if len(text) <= 60 and not more else text[:57] + "..."
 
 

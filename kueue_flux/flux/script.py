@@ -18,7 +18,10 @@ NEVER_STARTED: Final = (2, 128)
 """Exit codes of a container that never came to run its command: runc's init got a SIGTERM, as Go programs end then; or
 the container could not be started (Kubernetes: StartError)."""
 
-RESERVED: Final = frozenset({WORKER_LOST, *NEVER_STARTED, 137, 143})
+KILLED: Final = (*NEVER_STARTED, 137, 143)
+"""Exit codes of a container that was ended from outside: those, and SIGKILL and SIGTERM."""
+
+RESERVED: Final = (WORKER_LOST, *KILLED)
 """Exit codes that mean something else to the Job: the lead's container exits 1 for a command that ends with one."""
 
 # The interpreter that commands.script gets, and then the script: bash, which users of the Flux Operator had, or sh.

@@ -4,17 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from kueue_flux.api.minicluster import MiniCluster
-from kueue_flux.flux.script import NEVER_STARTED, WORKER_LOST
+from kueue_flux.flux.script import KILLED, RESERVED
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.manifests.common import metadata
 from kueue_flux.manifests.pod import flux_container_name, pod_template
 from kueue_flux.manifests.view import view
-
-# Exit codes that do not come from the user's command: a worker's broker lost the instance (ours), SIGKILL
-# and SIGTERM from outside, and a container that never came to run its command. The start script keeps them apart
-# from a command that ends with the same code.
-KILLED = (*NEVER_STARTED, 137, 143)
-LOST = (WORKER_LOST, *KILLED)
 
 # Spared by `backoffLimit`: the loss of a pod, not the failure of the command. When the lead is lost every
 # worker follows, so each retry of the whole costs up to one failure a pod.
@@ -70,7 +64,7 @@ def _failures(mc: MiniCluster) -> list[dict[str, Any]]:
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
         # Anything else than a lost pod is the command's own exit code: the Job has failed. Without the workers that
         # have completed it cannot run again.
-        fails_unless(flux_container_name(mc), KILLED if mc.spec.flux.complete_workers else LOST),
+        fails_unless(flux_container_name(mc), KILLED if mc.spec.flux.complete_workers else RESERVED),
         # An image that Flux cannot be copied from now is no better the next time.
         *(fails_unless(copying["name"], KILLED) for copying in view(mc).init_containers),
     ]

@@ -382,6 +382,9 @@ INVALID = [
         "spec.containers[0].imagePullPolicy",
         "must be one of '', 'Always', 'IfNotPresent' or 'Never'",
     ),
+    BadInput(
+        "directory and a line feed", with_container(workingDir="/a\n"), "spec.containers[0].workingDir", r"'/a\n'"
+    ),
     BadInput("relative directory", with_container(workingDir="a"), "spec.containers[0].workingDir", "an absolute path"),
     BadInput("empty variable", with_container(environment={"": "a"}), "spec.containers[0].environment.''", ENVIRONMENT),
     BadInput(

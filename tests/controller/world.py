@@ -27,7 +27,7 @@ from kueue_flux.controller.resources import (
 )
 from kueue_flux.controller.services import JOB_INDEXES
 from kueue_flux.flux import layout
-from kueue_flux.manifests.job import LOST
+from kueue_flux.flux.script import RESERVED
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Object, Resource
@@ -369,7 +369,7 @@ def _is_lost(pod: Object) -> bool:
     if "deletionTimestamp" in pod["metadata"]:
         return True
     states = [container["state"] for container in pod["status"].get("containerStatuses", [])]
-    return any(state.get("terminated", {}).get("exitCode") in LOST for state in states)
+    return any(state.get("terminated", {}).get("exitCode") in RESERVED for state in states)
 
 
 class Adapter:

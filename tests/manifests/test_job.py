@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from kueue_flux.flux.script import RESERVED
-from kueue_flux.manifests.job import LOST, job
+from kueue_flux.manifests.job import job
 from tests.builders import MiniClusterBuilder, minicluster
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -134,10 +133,6 @@ def test_a_view_that_cannot_be_copied_is_not_tried_again(container: dict[str, An
     assert [rule["action"] for rule in rules] == ["FailJob" for _ in copying]
     exits = [{"containerName": name, "operator": "NotIn", "values": [2, 128, 137, 143]} for name in copying]
     assert [rule["onExitCodes"] for rule in rules] == exits
-
-
-def test_the_start_script_reserves_what_the_failure_policy_spares() -> None:
-    assert frozenset(LOST) == RESERVED
 
 
 @pytest.mark.parametrize(("complete", "spared"), [(False, SPARED), (True, [2, 128, 137, 143])])
