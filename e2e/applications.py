@@ -52,7 +52,7 @@ def lammps(cluster: str) -> str:
 
 
 def snakemake(cluster: str) -> str:
-    """Snakemake, with Flux and its Python bindings."""
+    """Snakemake, with Flux and its Python bindings where Debian's Python finds them."""
     return _beside_flux(cluster, "snakemake", SNAKEMAKE)
 
 
@@ -98,7 +98,9 @@ def _beside_flux(cluster: str, title: str, packages: tuple[str, ...], *more: Lay
     image = flux.assemble(installed, progress)
     below = (*debian.PYTHON, *installed.needs[0])
     application = debian.with_packages(title, packages, progress, below=below)
-    return _loaded(cluster, title, Image((*image.layers, application, *more), env=image.env, command=image.command))
+    bindings = next(installed.path.glob("lib/python3*/site-packages"))
+    env = {**image.env, "PYTHONPATH": str(bindings)}
+    return _loaded(cluster, title, Image((*image.layers, application, *more), env=env, command=image.command))
 
 
 def _tree(title: str, content: str, fill: Callable[[Path], None]) -> Layer:

@@ -41,10 +41,7 @@ def example(namespace: Namespace, folder: str, web: str) -> dict[str, Any]:
     ],
 )
 def test_it_prints_what_it_says(namespace: Namespace, image_without_flux: str, folder: str, output: list[str]):
-    for file in EXAMPLES.glob(f"{folder}/*.yaml"):
-        if file.name != "minicluster.yaml":
-            for obj in yaml.safe_load_all(file.read_text()):
-                namespace.create(obj)
+    with_objects(namespace, folder)
     obj = example(namespace, folder, image_without_flux)
     ran = namespace.kueue_flux("submit", "-", "--wait", stdin=as_yaml(obj), timeout=240)
     assert ran.code == 0, ran.err
@@ -58,6 +55,51 @@ def test_the_watching_sidecar_has_seen_the_job(namespace: Namespace, image_witho
     log = namespace.kubectl("logs", namespace.lead("sidecar")["metadata"]["name"], "-c", "watch")
     assert "NAME" in log
     assert "bash" in log
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "output"),
+    [
+        ("minicluster", 0, [f"hello-{index}" for index in range(4)]),
+        ("environment", 3, ["hello, world from /tmp"]),
+    ],
+)
+def test_a_single_command(namespace: Namespace, file: str, code: int, output: list[str]):
+    ran = namespace.run_example(f"single-command/{file}.yaml")
+    assert (ran.code, sorted(ran.lines)) == (code, output), ran.err
+
+
+def test_flux_is_in_the_image(namespace: Namespace):
+    ran = namespace.run_example("single-command/flux-in-image.yaml")
+    assert [row.split()[1] for row in ran.lines if row.split()[0] in ("free", "allocated")] == ["3", "1"], ran.out
+
+
+def test_flux_is_on_an_image_volume(namespace: Namespace, view: str, image_without_flux: str):
+    file, flags = str(EXAMPLES / "single-command" / "flux-image-volume.yaml"), ("--flux-image", view)
+    ran = namespace.kueue_flux("submit", file, "-q", QUEUE, "-i", image_without_flux, *flags, "--wait")
+    assert (ran.code, sorted(ran.lines)) == (0, ["flux-image-volume-0", "flux-image-volume-1"]), ran.err
+
+
+@pytest.mark.quota(pods=3)
+def test_fewer_nodes_where_quota_is_short(namespace: Namespace):
+    ran = namespace.run_example("partial-admission/minicluster.yaml")
+    assert ran.code == 0, ran.err
+    nodes = {row[0]: int(row[1]) for row in map(str.split, ran.lines[1:])}
+    assert nodes["free"] + nodes["allocated"] == 3, ran.out
+
+
+@pytest.mark.quota(pods=4, preemption=True)
+def test_the_urgent_one_ends_before_the_patient_one(namespace: Namespace):
+    for obj in yaml.safe_load_all((EXAMPLES / "queue" / "queue.yaml").read_text()):
+        if obj["kind"] == "WorkloadPriorityClass":
+            namespace.api.apply(obj)
+    image = ("-i", namespace.cluster.flux.reference, "--no-flux-view")
+    ran = namespace.kueue_flux(
+        "submit", str(EXAMPLES / "priority/minicluster.yaml"), "-q", QUEUE, *image, "--wait", timeout=300
+    )
+    assert ran.code == 0, ran.err
+    ends = [namespace.get("MiniCluster", name)["status"]["completionTime"] for name in ("urgent", "patient")]
+    assert ends == sorted(ends)
 
 
 def with_objects(namespace: Namespace, folder: str) -> str:
