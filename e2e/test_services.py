@@ -124,18 +124,16 @@ def test_a_claim_of_a_service_that_does_not_exist_is_told(namespace: Namespace, 
     assert "ConfigMap nowhere does not exist" in said
 
 
-@pytest.mark.quota(pods=3, preemption=True)
 def test_after_an_eviction_it_finds_its_services_again(namespace: Namespace, image_without_flux: str):
     spec = spec_of(namespace, UNTIL_TOLD_LINE, web(image_without_flux), size=2)
-    obj = manifest("low", spec, labels={"kueue.x-k8s.io/priority-class": "low"})
-    assert namespace.kueue_flux("submit", "-", stdin=as_yaml(obj)).code == 0
+    submit(namespace, "low", spec)
     namespace.wait_running("low", timeout=120)
     (before,) = services(namespace, "low")
-    namespace.start("high", *UNTIL_TOLD, size=2, flags=("--priority", "high"))
-    namespace.wait_running("high")
-    assert namespace.condition("low", "Admitted") == ("False", "Preempted")
-    namespace.release("high")
-    namespace.wait_succeeded("high")
+    # Deactivated, not preempted: Kueue 0.19.2 does not preempt where it first looks at a workload that need not go, and
+    # at which of two with one priority it looks first is a matter of their uids (docs/kueue.md).
+    namespace.api.patch(namespace.workload("low"), {"spec": {"active": False}})
+    namespace.wait_condition("low", "Admitted", "False", "Deactivated")
+    namespace.api.patch(namespace.workload("low"), {"spec": {"active": True}})
     namespace.wait_running("low", timeout=120)
     (after,) = services(namespace, "low")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
