@@ -31,6 +31,12 @@ NOT_ACCEPTED = "not accepted"
 ACCEPTED = "accepted again"
 DELETED = "deleted"
 
+MOMENTS = (
+    *(CREATED, ADMITTED, INJECTED, UP, DOWN, HELD_UP, EVICTED, FINISHED, DELETED),
+    *(NOT_ACCEPTED, ACCEPTED),
+)
+"""All of them; docs/monitoring.md says what each has to say."""
+
 TROUBLES = frozenset({DOWN, HELD_UP, NOT_ACCEPTED})
 """The moments at which somebody may have to do something."""
 
