@@ -10,7 +10,7 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from kueue_flux.controller import steps
-from kueue_flux.controller.resources import JOBS, MINICLUSTERS
+from kueue_flux.controller.resources import JOBS, MINICLUSTERS, SERVICES
 from tests import builders
 from tests.builders import NAME, NAMESPACE, minicluster
 from tests.controller.test_reconcile import run_until, scribble
@@ -125,6 +125,13 @@ async def test_a_refusal_and_its_end(world: World, life: Life, log: list[Line]) 
     await life.stage(lambda: world.edit(MINICLUSTERS, lambda obj: obj.update(spec=good)))
     assert told(log) == ["not accepted reason=UnsupportedField", "created size=4 queue=q", "accepted again"]
     assert log[0]["log_level"] == "warning"
+
+
+async def test_a_job_that_could_not_be_made_at_first(world: World, life: Life, log: list[Line]) -> None:
+    world.api.create(SERVICES, {"metadata": {"name": "net", "namespace": NAMESPACE}})
+    await run_until(life, lambda: None, mc=minicluster().queue("q").network(headlessName="net"))
+    await life.stage(lambda: world.api.delete(SERVICES, "net", NAMESPACE))
+    assert told(log) == ["not accepted reason=NameTaken", "created size=4 queue=q", "accepted again"]
 
 
 async def test_what_holds_it_up(world: World, life: Life, log: list[Line]) -> None:

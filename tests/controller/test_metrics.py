@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 import subprocess
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from kueue_flux.controller import life as life_
 from kueue_flux.controller import metrics
 from kueue_flux.controller.metrics import KEEP_SECONDS, Miniclusters
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, WORKLOADS
+from kueue_flux.kueue.workload import read
 from kueue_flux.runtime.metrics import REGISTRY
+from kueue_flux.runtime.store import Store
 from tests import builders
-from tests.builders import NAME, NAMESPACE, MiniClusterBuilder, minicluster
+from tests.builders import AT, NAME, NAMESPACE, MiniClusterBuilder, minicluster
 from tests.controller.test_reconcile import run_until, suspended, time_out
 from tests.controller.world import SERVICES_NAME, Adapter, Life, World
 
@@ -174,6 +178,29 @@ async def test_workloads_of_others_are_not_followed(world: World) -> None:
     assert len(adapter.reconciler._sightings) == 0
 
 
+def test_which_admissions_are_seen_to_come() -> None:
+    job = builders.job(minicluster().queue("q"))
+    jobs, workloads = Store(), Store()
+    now = datetime.fromisoformat(AT)
+    jobs.observe(job.obj())
+    seen = life_.Sightings(workloads, jobs, lambda: now)
+    version = itertools.count(100)
+
+    def age(workload: builders.WorkloadBuilder) -> float | None:
+        obj = workload.meta(resourceVersion=str(next(version))).obj()
+        workloads.observe(obj)
+        admission = read(obj).admission
+        return seen.seconds(NAMESPACE, admission) if admission else None
+
+    assert age(builders.workload(job).admitted()) is None, "it was there before"
+    assert age(builders.workload(job).admitted().condition("PodsReady")) is None, "the same admission"
+    assert age(builders.workload(job).admitted().evicted()) is None
+    assert age(builders.workload(job).admitted(at="2030-01-31T12:00:09Z")) == 0
+    now += timedelta(seconds=2)
+    assert age(builders.workload(job).admitted(at="2030-01-31T12:00:09Z").condition("PodsReady")) == 2
+    assert age(builders.workload(job).admitted(at="2030-01-31T12:00:19Z")) == 0, "an eviction went by unseen"
+
+
 async def test_brokers_that_come_back_have_not_booted_again(world: World, life: Life) -> None:
     await run_until(life, world.make_workload, world.admit)
     lost = world.running()[2]
@@ -184,6 +211,13 @@ async def test_brokers_that_come_back_have_not_booted_again(world: World, life: 
     await life.stage(lambda: None)
     assert world.reasons()["Ready"] == "True BrokersUp"
     assert counted()["boot_seconds_count"] == 1
+
+
+async def test_no_time_is_negative_where_the_clocks_differ(world: World, life: Life) -> None:
+    await run_until(life, world.make_workload, lambda: world.pass_time(-3600), world.admit)
+    found = counted()
+    assert found["admission_wait_seconds_count false"] == 1
+    assert "admission_wait_seconds_sum false" not in found
 
 
 # -- why
@@ -214,6 +248,15 @@ async def test_an_eviction_that_went_by_unseen_is_counted_too(world: World, life
     found = counted()
     assert (found["injections_total"], found["evictions_total Unknown"]) == (2, 1)
     assert "admission_wait_seconds_count true" not in found, "nobody knows since when it had waited"
+
+
+async def test_the_end_of_a_run_is_no_eviction(world: World, life: Life) -> None:
+    """Even where all of it is seen at once: the run has ended, and its Workload is gone."""
+    await run_until(life, world.make_workload, world.admit, world.end_lead)
+    await life.stage(lambda: (world.decide_job(), world.api.delete(WORKLOADS, f"job-{NAME}", NAMESPACE)))
+    found = counted()
+    assert found["finished_total Succeeded"] == 1
+    assert not [name for name in found if name.startswith("evictions")]
 
 
 @pytest.mark.parametrize(
@@ -329,12 +372,16 @@ async def test_the_series_of_a_queue_begin_at_zero_and_end_a_while_after_its_las
     names = {line.partition("{")[0] for line in series()}
     assert "kueue_flux_injections_total" in names
     assert 'kueue_flux_finished_total{namespace="team",queue="q",result="Failed"} 0.0' in series()
+    for _ in range(3):
+        now += KEEP_SECONDS
+        list(collector.collect())
+    assert series(), "there still is one"
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    now = KEEP_SECONDS - 1
+    now += KEEP_SECONDS - 1
     list(collector.collect())
     assert series()
-    now = KEEP_SECONDS + 1
+    now += 2
     list(collector.collect())
     assert series() == set()
 
