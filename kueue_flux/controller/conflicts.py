@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from kueue_flux.runtime.resource import Key
+from kueue_flux.runtime.resource import Key, text_of
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Conflicts:
     def see(self, key: Key, what: str, now: datetime) -> None:
         """Note that another operator was at work."""
         if key not in self._by_key:
-            log.warning("another operator is at work: run only one", namespace=key[0], minicluster=key[1], seen=what)
+            log.warning("another operator is at work: run only one", minicluster=text_of(key), seen=what)
         conflict = self._by_key.setdefault(key, Conflict(what, now))
         conflict.what, conflict.seen = what, now
 

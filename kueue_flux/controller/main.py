@@ -74,6 +74,7 @@ async def run(args: argparse.Namespace) -> int:
     positions.subscribe(controller.enqueue)
     metrics.contested.set_function(lambda: len(reconciler.conflicts))
     manager.while_leading(positions.run)
+    manager.while_leading(lambda: metrics.miniclusters.count(miniclusters))
     return await manager.run()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
-from kueue_flux.controller import metrics, pods, status, steps
+from kueue_flux.controller import life, metrics, pods, status, steps
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
@@ -27,7 +28,7 @@ from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
-from kueue_flux.runtime.resource import Key, Object
+from kueue_flux.runtime.resource import Key, Object, text_of, uid_of
 from kueue_flux.runtime.store import Store
 
 log = structlog.get_logger(__name__)
@@ -35,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 @lru_cache(maxsize=1024)  # each pod is spoken of once
 def _pass_over(namespace: str, pod: str, uid: str) -> None:
-    log.warning("a pod's completion index is no number: it is passed over", namespace=namespace, pod=pod, uid=uid)
+    log.warning("a pod's completion index is no number: it is passed over", pod=f"{namespace}/{pod}", pod_uid=uid)
 
 
 FAILED = "InternalError"
@@ -49,6 +50,12 @@ def _failed(error: Exception) -> Signal:
     return Signal(
         FAILED, f"kueue-flux failed on this MiniCluster ({where}), and tries again: its log tells more; report it"
     )
+
+
+def _log(moment: life.Moment) -> None:
+    say = log.warning if moment.what in life.TROUBLES else log.info
+    took = {} if moment.seconds is None else {"seconds": round(moment.seconds, 3)}
+    say(moment.what, **moment.details, **took)
 
 
 class Events(Protocol):
@@ -103,7 +110,9 @@ class Reconciler:
         self._status_lag = status_lag
         self._lagging: dict[Key, datetime] = {}  # since when a MiniCluster's status is behind
         self._restored: dict[Key, datetime] = {}
+        self._alive: dict[Key, str] = {}  # uids
         self._parsed = Parsed()
+        self._sightings = life.Sightings(workloads, jobs, clock)
         self.conflicts = Conflicts()
         self.turns = Turns(miniclusters, jobs, workloads)
 
@@ -118,19 +127,31 @@ class Reconciler:
             Exception: A fault of ours, which the status tells too; the turn is to be repeated likewise.
         """
         obj = self._miniclusters.get(*key)
-        if obj is None or "deletionTimestamp" in obj["metadata"]:
-            self.conflicts.forget(key)
-            self._lagging.pop(key, None)
-            self._restored.pop(key, None)
-            return None  # garbage collection follows the ownerReferences
+        with bound_contextvars(minicluster=text_of(key)):
+            if obj is None or "deletionTimestamp" in obj["metadata"]:
+                self._forget(key)
+                return None  # garbage collection follows the ownerReferences
+            with bound_contextvars(uid=uid_of(obj)):
+                return await self._reconcile(key, obj)
+
+    def _forget(self, key: Key) -> None:
+        self.conflicts.forget(key)
+        self._lagging.pop(key, None)
+        self._restored.pop(key, None)
+        if uid := self._alive.pop(key, None):
+            log.info(life.DELETED, uid=uid)
+
+    async def _reconcile(self, key: Key, obj: Object) -> Result | None:
+        before = self._alive.get(key)
+        if before is not None and before != uid_of(obj):
+            self._forget(key)  # it was made anew before its predecessor's end was heard of
+        self._alive[key] = uid_of(obj)
         try:
             return await self._turn(key, obj)
         except ApiError:
             raise
         except Exception as error:
-            failed = _failed(error)
-            if await self._write(obj, status.refusal(obj, failed, self._clock())):
-                self._events.event(obj, "Warning", failed.reason, failed.message, action="Reconcile")
+            await self._tell_refusal(obj, _failed(error), action="Reconcile")
             raise
 
     async def _turn(self, key: Key, obj: Object) -> Result | None:
@@ -154,13 +175,23 @@ class Reconciler:
             record=obj["status"].get("admission"),
             has_turn=lambda: self._has_turn(key, facts),
         )
+        injection = None
         for step in steps.STEPS:
-            if not await step(turn):
+            goes_on = await step(turn)
+            if step is steps.inject and turn.injected:
+                injection = self._injection_seconds(facts)
+            if not goes_on:
                 break
         if turn.gone:
             return None
-        await self._report(turn)
+        await self._report(turn, injection)
         return Result(turn.again)
+
+    def _injection_seconds(self, facts: Facts) -> float | None:
+        """What an injection that was just done took; None where that was not seen, or was the services' time."""
+        if facts.admission is None or facts.services is not None:
+            return None
+        return self._sightings.seconds(facts.mc.namespace, facts.admission)
 
     def _job_of(self, obj: Object, name: str = "") -> Object | None:
         meta = obj["metadata"]
@@ -202,11 +233,16 @@ class Reconciler:
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]
         message = "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
-        refused = status.refusal(obj, Signal(first.reason, message), self._clock())
-        if await self._write(obj, refused):
-            self._events.event(obj, "Warning", first.reason, message, action="Accept")
+        await self._tell_refusal(obj, Signal(first.reason, message), action="Accept")
 
-    async def _report(self, turn: steps.Turn) -> None:
+    async def _tell_refusal(self, obj: Object, why: Signal, *, action: str) -> None:
+        refused = status.refusal(obj, why, self._clock())
+        if await self._write(obj, refused):
+            self._events.event(obj, "Warning", why.reason, why.message, action=action)
+            for moment in life.acceptance(obj["status"], refused):
+                _log(moment)
+
+    async def _report(self, turn: steps.Turn, injection: float | None) -> None:
         new = status.derive(
             turn.facts, turn.record, turn.trouble, turn.now, injections=turn.injected, cleared=turn.cleared
         )
@@ -222,7 +258,12 @@ class Reconciler:
         for type_, reason, note in [*turn.events, *(status.tell(old, new) if written else ())]:
             self._events.event(turn.obj, type_, reason, note, action="Reconcile")
         if written:
-            metrics.observe(turn.obj, old, new, turn.facts, turn.now)
+            queue = (turn.facts.mc.namespace, turn.facts.queue or metrics.NO_QUEUE)
+            created = any(reason == "Created" for _, reason, _ in turn.events)
+            args = (turn.obj, old, new, turn.facts, turn.now)
+            for moment in life.moments(*args, created=created, injection=injection):
+                metrics.observe(moment, queue)
+                _log(moment)
 
     def _may_lag(self, turn: steps.Turn, new: dict[str, Any]) -> bool:
         """Whether a new status is better written a moment later, with what follows; asks for that turn if so."""
@@ -250,12 +291,7 @@ class Reconciler:
         except ApiError as error:
             if error.not_found or error.conflict:
                 # Changed or deleted meanwhile: the event that says so is on its way, and brings another turn.
-                log.info(
-                    "status not written",
-                    namespace=meta["namespace"],
-                    minicluster=meta["name"],
-                    error=str(error),
-                )
+                log.info("status not written", error=str(error))
                 return False
             raise
         return True

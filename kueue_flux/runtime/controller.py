@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from kueue_flux.runtime import metrics
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.queue import QueueShutDownError, WorkQueue
-from kueue_flux.runtime.resource import Key
+from kueue_flux.runtime.resource import Key, text_of
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +40,8 @@ class Controller:
     """A reconcile function with its queue and its workers.
 
     Args:
-        name: label of its metrics and logs.
+        name: the objects' kind in small letters, such as "minicluster": label of its metrics, and in logs the field
+            that holds the key of the object at hand (`minicluster="namespace/name"`).
         reconcile: the function; no two calls for the same key overlap.
         workers: keys worked on at once.
         timeout: seconds after which a reconcile is cancelled and counts as failed.
@@ -87,7 +89,8 @@ class Controller:
                 return
             self._active.inc()
             try:
-                await self._process(key)
+                with bound_contextvars(**{self.name: text_of(key)}):
+                    await self._process(key)
             finally:
                 self._active.dec()
                 self.queue.done(key)
@@ -120,8 +123,6 @@ class Controller:
         delay = self.queue.add_rate_limited(key, at_least)
         self._log.warning(
             "reconcile failed",
-            namespace=key[0],
-            name=key[1],
             error=str(error) or type(error).__name__,
             failures=self.queue.failures(key),
             retry_seconds=round(delay, 3),

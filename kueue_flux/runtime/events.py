@@ -22,7 +22,7 @@ from kueue_flux.runtime import clock, metrics
 from kueue_flux.runtime.backoff import Backoff
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
-from kueue_flux.runtime.resource import Object, Resource
+from kueue_flux.runtime.resource import Object, Resource, text_of
 
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 NOTE_BYTES = 1024
@@ -135,7 +135,10 @@ class Recorder:
                     await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
                     continue
                 metrics.events_dropped.labels(error.reason).inc()
-                log.warning("event not written", reason=series.body["reason"], error=str(error))
+                regarding = series.body["regarding"]
+                about = {regarding["kind"].lower(): text_of((regarding.get("namespace", ""), regarding["name"]))}
+                about["uid"] = regarding.get("uid", "")
+                log.warning("event not written", reason=series.body["reason"], error=str(error), **about)
                 return
             series.sent = count
             metrics.events_sent.inc()

@@ -75,6 +75,11 @@ def key_of(obj: Object) -> Key:
     return metadata.get("namespace", ""), metadata["name"]
 
 
+def text_of(key: Key) -> str:
+    """A key as people write it, and as logs have it: `namespace/name`, or the name of a cluster-scoped object."""
+    return "/".join(filter(None, key))
+
+
 def version_of(obj: Object) -> int:
     """resourceVersion as a number, comparable within one resource type.
 

@@ -7,8 +7,9 @@ import os
 import signal
 
 import pytest
+from prometheus_client.samples import Sample
 
-from kueue_flux.controller import main, resources
+from kueue_flux.controller import main, metrics, resources
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, SECRETS, SERVICES, WORKLOADS
 from kueue_flux.controller.resources import NETWORK_POLICIES as POLICIES
 from kueue_flux.controller.services import JOB_INDEXES
@@ -138,8 +139,15 @@ async def test_the_whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert api.collections[JOBS.path()[1:]][HELLO]["spec"]["suspend"] is False
     assert api.collections[SECRETS.path()[1:]].keys() == {("team", "hello-curve")}
     assert [request.path for request in api.asked("POST")][:3] == [r.path("team") for r in (SERVICES, POLICIES, JOBS)]
+    assert sum(found.value for found in _miniclusters()) == 1, "counted while this process leads"
     os.kill(os.getpid(), signal.SIGTERM)
     assert await running == 0
+    assert _miniclusters() == []
+
+
+def _miniclusters() -> list[Sample]:
+    by_stage, _ = metrics.miniclusters.collect()
+    return by_stage.samples
 
 
 def test_flags_have_defaults_fit_for_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from kueue_flux.controller.resources import (
 )
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
-from kueue_flux.runtime.metrics import REGISTRY
 from kueue_flux.runtime.resource import Object, Resource
 from tests import builders
 from tests.api import certificates
@@ -1231,33 +1230,6 @@ async def test_an_invalid_minicluster_is_told_all_that_is_wrong(world: World, li
 async def test_an_unsupported_field_is_named(world: World, life: Life) -> None:
     await submit(life, queued().spec(flux={"bursting": {"leadBroker": {"address": "a"}}}))
     assert world.reasons() == {"Accepted": "False UnsupportedField"}
-
-
-# -- what is counted
-
-
-def counted() -> dict[str, float]:
-    names = ("injections_total", "evictions_total", "wait_seconds_count", "wait_seconds_sum")
-    values = {name: REGISTRY.get_sample_value(f"kueue_flux_{name}") or 0 for name in names}
-    for result in ("Succeeded", "Failed"):
-        values[result] = REGISTRY.get_sample_value("kueue_flux_finished_total", {"result": result}) or 0
-    return values
-
-
-async def test_what_is_counted(world: World, life: Life) -> None:
-    before = counted()
-    await run_until(life, world.make_workload, world.admit, world.evict, world.suspend, world.release, world.admit)
-    for stage in (world.end_lead, world.decide_job, world.finish_job):
-        await life.stage(stage)
-    after = counted()
-    assert {name: after[name] - before[name] for name in after} == {
-        "injections_total": 2,
-        "evictions_total": 1,
-        "wait_seconds_count": 1,
-        "wait_seconds_sum": 20,  # from the submission to the first injection
-        "Succeeded": 1,
-        "Failed": 0,
-    }
 
 
 # -- deletion

@@ -5,6 +5,8 @@ from itertools import count, pairwise
 from typing import Any
 
 import pytest
+import structlog
+from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from kueue_flux.runtime import metrics
@@ -75,16 +77,34 @@ async def test_the_log_has_a_traceback_for_bugs_only() -> None:
         if error := errors.pop(key[1], None):
             raise error
 
-    with capture_logs() as logs:
+    with capture_logs(processors=[merge_contextvars]) as logs:
         controller, _ = start(reconcile)
         controller.enqueue("ns", "api")
-        controller.enqueue("ns", "bug")
+        controller.enqueue("", "bug")
         await asyncio.sleep(1)
-    entries = {entry["name"]: entry for entry in logs}
-    assert entries["api"]["error"] == "403 Forbidden: no pods for you"
-    assert entries["api"]["exc_info"] is None
-    assert isinstance(entries["bug"]["exc_info"], KeyError)
-    assert entries["bug"]["namespace"] == "ns"
+    entries = {entry[controller.name]: entry for entry in logs}
+    assert entries["ns/api"]["error"] == "403 Forbidden: no pods for you"
+    assert entries["ns/api"]["exc_info"] is None
+    assert isinstance(entries["bug"]["exc_info"], KeyError), "a cluster-scoped object has no namespace"
+
+
+@virtual
+async def test_what_a_reconcile_logs_names_the_object_at_hand() -> None:
+    log = structlog.get_logger()
+
+    async def reconcile(key: Key) -> None:
+        log.info("begun")
+        await asyncio.sleep(1)
+        log.info("done")
+
+    with capture_logs(processors=[merge_contextvars]) as logs:
+        controller, _ = start(reconcile, workers=2)
+        controller.enqueue("ns", "a")
+        controller.enqueue("ns", "b")
+        await asyncio.sleep(5)
+        log.info("idle")
+    said = [(entry["event"], entry.get(controller.name)) for entry in logs]
+    assert said == [("begun", "ns/a"), ("begun", "ns/b"), ("done", "ns/a"), ("done", "ns/b"), ("idle", None)]
 
 
 @virtual

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from kueue_flux.runtime import metrics
 from kueue_flux.runtime.events import EVENTS, PENDING, Recorder
@@ -160,6 +161,18 @@ async def test_faults(fault: Any, times: int, arrives: bool) -> None:
         await asyncio.sleep(60)
     notes = [e["note"] for e in written(api)]
     assert notes == (["hello", "next"] if arrives else ["next"])
+
+
+@virtual
+async def test_the_log_names_the_object_of_an_event_that_is_given_up() -> None:
+    api = FakeApi()
+    api.fail("POST", refusal(403, "Forbidden"), 1)
+    with capture_logs() as logs:
+        async with recorder(api) as to:
+            say(to)
+            await asyncio.sleep(60)
+    said = [(line["event"], line["reason"], line["pod"], line["uid"]) for line in logs]
+    assert said == [("event not written", "Admitted", "ns/a", "u")]
 
 
 @virtual
