@@ -53,7 +53,12 @@ def lammps(cluster: str) -> str:
 
 def snakemake(cluster: str) -> str:
     """Snakemake, with Flux and its Python bindings where Debian's Python finds them."""
-    return _beside_flux(cluster, "snakemake", SNAKEMAKE)
+
+    def fill(root: Path) -> None:
+        (root / "usr/bin").mkdir(parents=True)
+        (root / "usr/bin/python").symlink_to("python3")  # Snakemake starts its steps by this name, which Debian has not
+
+    return _beside_flux(cluster, "snakemake", SNAKEMAKE, _tree("python", "python3", fill))
 
 
 def singularity(cluster: str) -> str:
