@@ -25,17 +25,17 @@ from kueue_flux.client.errors import (
 )
 from kueue_flux.client.follow import follow as follow_output
 from kueue_flux.client.in_use import InUse
+from kueue_flux.client.queues import KUEUE_API, Queues
 from kueue_flux.client.status import Result, Stage, Status, conditions, refusal
 from kueue_flux.client.watch import OnOutage, states
 from kueue_flux.kueue.visibility import pending_workloads_path, positions
 
-KUEUE_API = "/apis/kueue.x-k8s.io/v1beta2"
 FIELD_MANAGER = "kueue-flux-client"
 
 Object = dict[str, Any]
 
 
-class AsyncMiniClusters(InUse):
+class AsyncMiniClusters(InUse, Queues):
     """The MiniClusters of one namespace.
 
     Args:
