@@ -38,7 +38,7 @@ async def list_queues(cluster: Cluster, *, all_namespaces: bool, form: Form | No
     else:
         print(queues.queue_list(found, all_namespaces=all_namespaces, paint=painter(sys.stdout)))
         for sentence in dict.fromkeys(sentence for queue in found for sentence in queue.unknown):
-            say(sentence)
+            say(f"{queues.NOT_SHOWN}{sentence}")
 
 
 async def show_queue(cluster: Cluster, name: str, *, form: Form | None) -> None:

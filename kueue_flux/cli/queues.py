@@ -11,15 +11,18 @@ from kueue_flux.cli.render import Paint, age, plain, size, table
 from kueue_flux.cli.visible import visible
 from kueue_flux.client.queues import Contents, Overview, Queue, Share, State
 from kueue_flux.client.status import Status
-from kueue_flux.kueue.entries import Entry, Standing, brief
+from kueue_flux.kueue.entries import Entry, Standing
+from kueue_flux.kueue.words import brief
 
 COLUMNS = ("NAME", "CLUSTERQUEUE", "COHORT", "WAITING", "ADMITTED", "USED", "STATE")
+# As many of them as are known: a plain user sees the first three, and there is no borrowing without a cohort.
 QUOTA = ("FLAVOR", "RESOURCE", "HERE", "CLUSTERQUEUE", "QUOTA", "BORROWED", "COULD BORROW")
 ADMITTED = ("NAME", "SIZE", "USES", "FLAVOR", "PRIORITY", "SINCE")
 WAITING = ("POSITION", "NAME", "SIZE", "ASKS FOR", "PRIORITY", "AGE", "WHY")
 RUNNING = ("NAME", "QUEUE", "NODES", "CPU", "BROKERS", "AGE")
 
 STATES = {State.ACTIVE: "green", State.HELD: "yellow", State.DRAINED: "yellow", State.INACTIVE: "red"}
+NOT_SHOWN = "not shown: "
 BAR = 20  # characters
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -113,7 +116,8 @@ def contents(found: Contents, now: datetime, paint: Paint = plain) -> str:
         "Strategy": _strategy(queue.strategy),
     }
     lines += [f"  {name:<13} {value}" for name, value in facts.items() if value]
-    lines += _section("Quota", QUOTA, [_share(share) for share in queue.shares], paint)
+    known = 3 if queue.cohort is None else 5 if not queue.cohort else 7
+    lines += _section("Quota", QUOTA[:known], [_share(share)[:known] for share in queue.shares], paint)
     rows = [_admitted(entry, now) for entry in found.admitted]
     lines += _section(f"Admitted: {len(found.admitted)}", ADMITTED, rows, paint)
     rows = list(waiting_rows(found.waiting, now))
@@ -138,7 +142,7 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], p
 def _unknown(sentences: Iterable[str], paint: Paint) -> list[str]:
     found = list(dict.fromkeys(sentences))
     return (
-        ["", *(paint(f"not shown: {visible(' '.join(sentence.split()))}", "dim") for sentence in found)]
+        ["", *(paint(f"{NOT_SHOWN}{visible(' '.join(sentence.split()))}", "dim") for sentence in found)]
         if found
         else []
     )
@@ -171,7 +175,7 @@ def _admitted(entry: Entry, now: datetime) -> list[str]:
     if entry.standing is Standing.STOPPING:
         since += " (evicted, its pods are stopping)"
     elif entry.standing is Standing.RESERVED:
-        since += f" (not yet: {brief(entry.why)})" if entry.why else ""
+        since += f" (not yet: {_why(entry)})" if entry.why else ""
     return [name(entry), nodes(entry), amounts(entry.amounts), ", ".join(entry.flavors), str(entry.priority), since]
 
 
@@ -188,7 +192,7 @@ def waiting_rows(entries: Iterable[Entry], now: datetime) -> Iterator[list[str]]
             others = entry.position - place
             yield [_range(place, entry.position - 1), f"({others} of other queues)", "", "", "", "", ""]
         place = place if entry.position is None else entry.position + 1
-        why = brief(entry.why) if entry.why else ""
+        why = _why(entry)
         position = "" if entry.position is None else str(entry.position)
         yield [
             position,
@@ -199,6 +203,10 @@ def waiting_rows(entries: Iterable[Entry], now: datetime) -> Iterator[list[str]]
             age(entry.created, now),
             why,
         ]
+
+
+def _why(entry: Entry) -> str:
+    return brief(entry.why, partial=entry.partial) if entry.why else ""
 
 
 def _range(first: int, last: int) -> str:
@@ -285,11 +293,11 @@ def standings(found: Contents) -> dict[str, str]:
 def _standing(entry: Entry) -> str:
     if entry.standing is Standing.WAITING:
         place = "waiting" if entry.position is None else f"waiting at position {entry.position}"
-        return place + (f": {brief(entry.why)}" if entry.why else "")
+        return place + (f": {_why(entry)}" if entry.why else "")
     if entry.standing is Standing.STOPPING:
-        return "evicted, its pods are stopping" + (f": {brief(entry.why)}" if entry.why else "")
-    words = "admitted" if entry.standing is Standing.ADMITTED else "has quota, not admitted yet"
-    return f"{words} with {nodes(entry)} nodes" + (f" ({amounts(entry.amounts)})" if entry.amounts else "")
+        return "evicted, its pods are stopping" + (f": {_why(entry)}" if entry.why else "")
+    words = "admitted" if entry.standing is Standing.ADMITTED else "has quota, not admitted yet,"
+    return f"{words} with {nodes(entry)} {'node' if entry.size == 1 else 'nodes'}"
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from kueue_flux.client.errors import (
 from kueue_flux.client.exec import Streams
 from kueue_flux.client.instance import Completed, Job, Resources
 from kueue_flux.client.miniclusters import AsyncMiniClusters
-from kueue_flux.client.queues import Contents, Overview, Queue, Share, State
+from kueue_flux.client.queues import Contents, Grant, Overview, Queue, Share, State
 from kueue_flux.client.restful import Restful
 from kueue_flux.client.status import Result, Stage, Status
 from kueue_flux.client.sync import MiniClusters
@@ -40,6 +40,7 @@ __all__ = [
     "Deleted",
     "Entry",
     "Forbidden",
+    "Grant",
     "Job",
     "JobRejected",
     "MiniClusters",

@@ -1,6 +1,6 @@
 """Queues for those who wait in them and those who set them: order, quota, use, and why something waits.
 
-What the caller may not read is left out, and said in `unknown`: a ClusterQueue is often not for users to see, and
+What the caller may not read is left out, and named in `unknown`: a ClusterQueue is often not for users to see, and
 Kueue's visibility API, which alone knows the order, may be off.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -36,6 +36,7 @@ KUEUE_API = "/apis/kueue.x-k8s.io/v1beta2"
 # How often a queue is looked at while someone watches it, seconds.
 WATCH_SECONDS = 2.0
 
+Object = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -86,7 +87,7 @@ class Queue:
         pending: Workloads that wait in it.
         admitted: Workloads that are admitted from it.
         shares: Use and quota by flavor and resource, in the ClusterQueue's order.
-        unknown: What could not be read, one sentence each.
+        unknown: What is left out, and why: one phrase each.
     """
 
     name: str
@@ -110,7 +111,7 @@ class Contents:
         queue: The queue.
         admitted: What has quota, the longest-running first.
         waiting: What waits, in order.
-        unknown: What could not be read, one sentence each.
+        unknown: What is left out, and why: one phrase each.
     """
 
     queue: Queue
@@ -127,13 +128,30 @@ class Overview:
         queues: The LocalQueues.
         running: MiniClusters that are admitted, oldest first, each with its Workload where it has one to be read.
         waiting: What waits, queue by queue, in order.
-        unknown: What could not be read, one sentence each.
+        unknown: What is left out, and why: one phrase each.
     """
 
     queues: tuple[Queue, ...]
     running: tuple[tuple[Status, Entry | None], ...]
     waiting: tuple[Entry, ...]
     unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Where the quota of an admitted Workload comes from.
+
+    Attributes:
+        cluster_queue: The ClusterQueue.
+        flavors: The flavors, sorted.
+        cohort: The ClusterQueue's cohort; empty for none, and where it may not be read.
+        borrowed: What the ClusterQueue borrows of its cohort at present, by resource; not for this Workload alone.
+    """
+
+    cluster_queue: str
+    flavors: tuple[str, ...]
+    cohort: str
+    borrowed: Mapping[str, Decimal]
 
 
 class Queues:
@@ -151,7 +169,7 @@ class Queues:
         """The namespace in use."""
 
     @abstractmethod
-    async def list(self, *, all_namespaces: bool = False) -> Sequence[dict[str, Any]]:
+    async def list(self, *, all_namespaces: bool = False) -> Sequence[Object]:
         """Return the MiniClusters as the API server has them."""
 
     async def list_queues(self, *, all_namespaces: bool = False) -> tuple[Queue, ...]:
@@ -193,7 +211,7 @@ class Queues:
         try:
             statuses = [Status.from_object(obj) for obj in await self.list(all_namespaces=all_namespaces)]
         except (Forbidden, NotInstalled) as error:
-            statuses, unknown = [], (*unknown, f"MiniClusters cannot be listed: {error.message}")
+            statuses, unknown = [], (*unknown, f"MiniClusters: {error.message}")
         by_workload = {(entry.namespace, entry.workload): entry for entry in found}
         running = [
             (status, by_workload.get((status.namespace, status.workload)))
@@ -202,6 +220,30 @@ class Queues:
         ]
         said = dict.fromkeys(sentence for queue in queues for sentence in queue.unknown)
         return Overview(queues, tuple(running), _waiting(found), (*said, *unknown))
+
+    async def grant(self, workload: str) -> Grant | None:
+        """Say where the quota of an admitted Workload comes from.
+
+        Args:
+            workload: Its name, as the status of its MiniCluster has it.
+
+        Returns:
+            What is known; None where it has no quota (any more), or may not be read.
+        """
+        try:
+            path = f"{_path('workloads', await self.namespace())}/{workload}"
+            entry = kueue_entries.read(await self._connection.request("GET", path)) if workload else None
+        except (NotFound, Forbidden, Unavailable):
+            return None
+        if entry is None or not entry.cluster_queue:
+            return None
+        found = await _one(self._connection, "clusterqueues", entry.cluster_queue)
+        view = read_cluster_queue(found) if found else None
+        borrowed: dict[str, Decimal] = {}
+        for (_, resource), usage in view.reserved.items() if view else ():
+            borrowed[resource] = borrowed.get(resource, Decimal(0)) + usage.borrowed
+        lent = {resource: amount for resource, amount in borrowed.items() if amount}
+        return Grant(entry.cluster_queue, entry.flavors, view.cohort if view else "", lent)
 
     async def watch_queue(self, name: str, *, on_outage: OnOutage | None = None) -> AsyncGenerator[Contents, None]:
         """Yield a LocalQueue as it is, and again after each change, over lost connections.
@@ -250,7 +292,7 @@ class Queues:
             found = [entry for obj in objects if (entry := kueue_entries.read(obj)) is not None]
         except Forbidden as error:
             found = []
-            unknown.append(f"what is admitted, and sizes, are not shown: {error.message}")
+            unknown.append(f"what is admitted, and what each asks for: {error.message}")
         readable = not unknown
         places: dict[tuple[str, str], Pending] = {}
         waits = {(entry.namespace, entry.queue) for entry in found if entry.standing is Standing.WAITING}
@@ -260,7 +302,7 @@ class Queues:
             try:
                 items = await self._pending(queue.namespace, queue.name)
             except (NotFound, Forbidden, Unavailable) as error:
-                unknown.append(f"positions in {queue.name} are not known: {error.message}")
+                unknown.append(f"positions in queue {queue.name}: {error.message}")
                 continue
             places |= {(queue.namespace, item.workload): item for item in items}
         if not readable:
@@ -279,9 +321,17 @@ class Queues:
 
 
 class _Quota:
-    """ClusterQueues as far as they may be read, and what they could borrow."""
+    """ClusterQueues as far as they may be read, and what they could borrow.
 
-    def __init__(self, views: Mapping[str, ClusterQueueView], cohorts: Mapping[str, Any], complete: bool) -> None:
+    Args:
+        views: ClusterQueues by name.
+        cohorts: Cohorts by name: the object, empty where there is none, None where it may not be read.
+        complete: Whether all ClusterQueues are there.
+    """
+
+    def __init__(
+        self, views: Mapping[str, ClusterQueueView], cohorts: Mapping[str, Object | None], *, complete: bool
+    ) -> None:
         self.views = views
         self._cohorts = cohorts
         self._complete = complete
@@ -290,28 +340,37 @@ class _Quota:
     async def read(cls, connection: Connection, names: set[str]) -> _Quota:
         """Read those that LocalQueues name; all of them where that is permitted, for what their cohorts could lend."""
         if not names:
-            return cls({}, {}, True)
+            return cls({}, {}, complete=True)
         try:
             found = [read_cluster_queue(obj) for obj in await _collect(connection, "clusterqueues", None)]
         except Forbidden:
             each = await asyncio.gather(*(_one(connection, "clusterqueues", name) for name in sorted(names)))
-            return cls({obj["metadata"]["name"]: read_cluster_queue(obj) for obj in each if obj}, {}, False)
+            views = [read_cluster_queue(obj) for obj in each if obj]
+            return cls({view.name: view for view in views}, {}, complete=False)
         wanted = sorted({view.cohort for view in found if view.name in names and view.cohort})
-        cohorts = await asyncio.gather(*(_cohort(connection, name) for name in wanted))
-        return cls({view.name: view for view in found}, dict(zip(wanted, cohorts, strict=True)), True)
+        cohorts = await asyncio.gather(*(_one(connection, "cohorts", name) for name in wanted))
+        return cls({view.name: view for view in found}, dict(zip(wanted, cohorts, strict=True)), complete=True)
 
-    def borrowable(self, view: ClusterQueueView) -> Mapping[Cell, Decimal]:
-        """How much more it could borrow; empty where that is not known."""
+    def borrowable(self, view: ClusterQueueView) -> tuple[Mapping[Cell, Decimal], str]:
+        """How much more it could borrow, and where that is not known, why."""
+        if not view.cohort:
+            return {}, ""
         cohort = self._cohorts.get(view.cohort)
         if not self._complete or cohort is None:
-            return {}
-        return borrowable(view, self.views.values(), cohort) or {}
+            return {}, f"what cohort {view.cohort} could lend: it may not be read, or not all of its ClusterQueues"
+        more = borrowable(view, self.views.values(), cohort)
+        return (more, "") if more is not None else ({}, f"what cohort {view.cohort} could lend: it is part of another")
+
+    def lacks(self, name: str) -> str:
+        """Why there is nothing to say of a ClusterQueue."""
+        why = "there is none of that name" if self._complete else "it may not be read"
+        return f"quota of ClusterQueue {name}: {why}"
 
 
 def _queue(view: LocalQueueView, quota: _Quota) -> Queue:
     cluster = quota.views.get(view.cluster_queue)
+    more, unknown = quota.borrowable(cluster) if cluster else ({}, quota.lacks(view.cluster_queue))
     state, why = _state(view, cluster)
-    unknown = () if cluster else (f"ClusterQueue {view.cluster_queue} cannot be read: its quota is not shown",)
     return Queue(
         name=view.name,
         namespace=view.namespace,
@@ -322,8 +381,8 @@ def _queue(view: LocalQueueView, quota: _Quota) -> Queue:
         why=why,
         pending=view.pending,
         admitted=view.admitted,
-        shares=tuple(_shares(view, cluster, quota.borrowable(cluster) if cluster else {})),
-        unknown=unknown,
+        shares=tuple(_shares(view, cluster, more)),
+        unknown=(unknown,) if unknown else (),
     )
 
 
@@ -374,7 +433,7 @@ def _path(plural: str, namespace: str | None) -> str:
     return f"{KUEUE_API}/namespaces/{namespace}/{plural}" if namespace else f"{KUEUE_API}/{plural}"
 
 
-async def _collect(connection: Connection, plural: str, namespace: str | None) -> list[dict[str, Any]]:
+async def _collect(connection: Connection, plural: str, namespace: str | None) -> list[Object]:
     try:
         items, _ = await connection.collect(_path(plural, namespace))
     except NotFound as error:
@@ -382,27 +441,19 @@ async def _collect(connection: Connection, plural: str, namespace: str | None) -
     return items
 
 
-async def _one(connection: Connection, plural: str, name: str) -> dict[str, Any] | None:
-    """A cluster-scoped object; None where it is not there or may not be read."""
+async def _one(connection: Connection, plural: str, name: str) -> Object | None:
+    """A cluster-scoped object; empty where there is none of that name, None where it may not be read."""
     try:
         return await connection.request("GET", f"{KUEUE_API}/{plural}/{name}")
-    except (NotFound, Forbidden):
-        return None
-
-
-async def _cohort(connection: Connection, name: str) -> dict[str, Any] | None:
-    """A Cohort; empty where there is no such object, None where it may not be read."""
-    try:
-        return await connection.request("GET", f"{KUEUE_API}/cohorts/{name}")
     except NotFound:
         return {}
     except Forbidden:
         return None
 
 
-async def _changes(read: Any, on_outage: OnOutage | None) -> AsyncGenerator[Any, None]:
+async def _changes(read: Callable[[], Awaitable[T]], on_outage: OnOutage | None) -> AsyncGenerator[T, None]:
     """Yield what is read, at once and then whenever it is something else."""
-    last: Any = None
+    last: T | None = None
     while True:
         try:
             found = await read()

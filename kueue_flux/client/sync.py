@@ -111,6 +111,7 @@ class MiniClusters:
     queues = _call(AsyncMiniClusters.queues)
     list_queues = _call(AsyncMiniClusters.list_queues)
     queue = _call(AsyncMiniClusters.queue)
+    grant = _call(AsyncMiniClusters.grant)
     watch_queue = _iterate(AsyncMiniClusters.watch_queue)
     overview = _call(AsyncMiniClusters.overview)
     watch_overview = _iterate(AsyncMiniClusters.watch_overview)

@@ -5,7 +5,6 @@ Source: Kueue 0.19, ``apis/kueue/v1beta2/workload_types.go``. Amounts are exact 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -52,6 +51,7 @@ class Entry:
         since: When it was admitted, or got its quota; None while it waits.
         position: Workloads before it in its ClusterQueue; None where that is not known.
         why: Why it is not admitted, in Kueue's words; None once it is.
+        cluster_queue: The ClusterQueue whose quota it has; empty while it has none.
     """
 
     workload: str
@@ -69,6 +69,12 @@ class Entry:
     since: datetime | None
     position: int | None = None
     why: Signal | None = None
+    cluster_queue: str = ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether it would start with fewer pods than it asks for."""
+        return self.size is not None and self.min_size is not None and self.min_size < self.size
 
 
 def read(workload: Mapping[str, Any]) -> Entry | None:
@@ -103,6 +109,7 @@ def read(workload: Mapping[str, Any]) -> Entry | None:
         created=_time(meta.get("creationTimestamp")),
         since=_since(status, standing),
         why=view.evicted if standing is Standing.STOPPING else view.waiting,
+        cluster_queue=status["admission"].get("clusterQueue", "") if assigned else "",
     )
 
 
@@ -123,26 +130,6 @@ def in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
         return entry.position is None, entry.position or 0, -entry.priority, age, entry.workload
 
     return tuple(sorted(entries, key=key))
-
-
-_POD_SET = re.compile(r"^(?:couldn't|failed to) assign flavors to pod set [^:\s]+: ")
-_MISSING = re.compile(r"insufficient unused quota for (\S+) in flavor ([^,\s]+), (\S+) more needed")
-_NEVER = re.compile(
-    r"insufficient quota for (\S+) in flavor ([^,\s]+), previously considered podsets requests \(\S+\) \+ current "
-    r"podset request \((\S+)\) > maximum capacity \((\S+)\)"
-)
-_PREEMPTING = re.compile(r"Pending the preemption of (\d+) workload\(s\)")
-
-
-def brief(why: Signal) -> str:
-    """Kueue's reason in a few words; words that are not known stay as they are."""
-    message = " ".join(why.message.split())
-    if found := _PREEMPTING.search(message):
-        return f"waits for {found[1]} preempted to stop"
-    message = _POD_SET.sub("", message)
-    message = _MISSING.sub(r"\3 more \1 of \2 needed", message)
-    message = _NEVER.sub(r"asks for \3 \1, more than the \4 that \2 ever has", message)
-    return message or why.reason
 
 
 def _standing(view: workloads.WorkloadView) -> Standing:
