@@ -85,9 +85,9 @@ async def watch_status(cluster: Cluster, name: str) -> None:
             async def draw(obj: Object, status: Status) -> None:
                 screen.update(Text.from_ansi("\n" + _report(obj, status, ())), refresh=True)
 
-            await Chronicle(client, name, say=tell, draw=draw).run()
-        obj = await client.get(name)
-        print(f"\n{_report(obj, *await _details(client, obj))}")
+            chronicle = Chronicle(client, name, say=tell, draw=draw)
+            await chronicle.run()
+        print(f"\n{_report(chronicle.latest, *await _details(client, chronicle.latest))}")
 
 
 async def _details(client: AsyncMiniClusters, obj: Object) -> tuple[Status, Sequence[Object]]:

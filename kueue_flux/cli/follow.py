@@ -53,6 +53,9 @@ class Follower:
         condition: The condition type to wait for.
         output: Takes each line of the command's output; None leaves the output alone.
         say: Takes each line for the reader.
+
+    Attributes:
+        latest: The MiniCluster as it was last seen; empty before.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Follower:
         self._condition = condition
         self._output = output
         self._tell = say
+        self.latest: Object = {}
         self._began = time.monotonic()
         self._shown: Status | None = None
         self._shown_line = ""
@@ -122,6 +126,7 @@ class Follower:
             async for obj, is_new in states:
                 self._away = self._away and not is_new
                 self._answered = True
+                self.latest = obj
                 status = Status.from_object(obj)
                 if (result := reached(obj, status, self._condition)) is not None:
                     return result, status

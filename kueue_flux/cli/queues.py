@@ -190,7 +190,7 @@ def waiting_rows(entries: Iterable[Entry], now: datetime) -> Iterator[list[str]]
     for entry in entries:
         if entry.position is not None and entry.position > place:
             others = entry.position - place
-            yield [_range(place, entry.position - 1), f"({others} of other queues)", "", "", "", "", ""]
+            yield [_range(place, entry.position - 1), f"({others} of other queues)", *" " * 5]
         place = place if entry.position is None else entry.position + 1
         why = _why(entry)
         position = "" if entry.position is None else str(entry.position)

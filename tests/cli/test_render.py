@@ -247,6 +247,7 @@ def test_the_keys_for_programs_are_stable():
         "evicted",
         "queue",
         "position",
+        "behind",
         "workload",
         "size",
         "minSize",
