@@ -309,7 +309,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
     """
     for key, line in before.items():
         if key not in after:
-            yield f"{line.partition(':')[0]}: left the queue"
+            yield visible(f"{line.partition(':')[0]}: left the queue")
     for key, line in after.items():
         if before.get(key) != line:
             yield visible(line)

@@ -81,9 +81,9 @@ def test_the_list():
         QUEUE, name="team-b", cohort="", state=State.HELD, why="its stopPolicy\nis Hold", shares=(), pending=0
     )
     assert queues.queue_list([QUEUE, held], all_namespaces=False) == (
-        "NAME     CLUSTERQUEUE   COHORT   WAITING   ADMITTED   USED                    STATE\n"
-        "team-a   science        all      2         1          cpu 5/4, memory 2/8Gi   active\n"
-        "team-b   science        -        0         1          -                       held: its stopPolicy is Hold"
+        "NAME     CLUSTERQUEUE   COHORT   WAITING   ADMITTED   USED                      STATE\n"
+        "team-a   science        all      2         1          cpu 5/4, memory 2Gi/8Gi   active\n"
+        "team-b   science        -        0         1          -                         held: its stopPolicy is Hold"
     )
 
 
@@ -208,12 +208,18 @@ def test_the_overview_of_all_namespaces():
 
 @pytest.mark.parametrize(
     ("total", "quota", "colour", "filled"),
-    [(0, 4, "green", 0), (1, 4, "green", 5), (3, 4, "yellow", 15), (4, 4, "yellow", 20), (9, 4, "red", 20)]
-    + [(1, 0, "yellow", 20)],
+    [
+        (0, 4, "green", 0),
+        (1, 4, "green", 5),
+        (3, 4, "yellow", 15),
+        (4, 4, "yellow", 20),
+        (9, 4, "red", 20),
+        (1, 0, "yellow", 20),
+    ],
 )
 def test_bars(total, quota, colour, filled):
     share = Share("small", "cpu", Decimal(total), Decimal(total), Decimal(quota), Decimal(0))
-    (line,) = queues.bars(replace(QUEUE, shares=(share, replace(CPU, used=Decimal(0), total=None, quota=None)))) or [""]
+    (line,) = queues.bars(replace(QUEUE, shares=(share, Share("large", "cpu", Decimal(0)))))  # what is 0 is left out
     (painted,) = queues.bars(replace(QUEUE, shares=(share,)), lambda text, colour: f"<{colour}>{text}</>")
     assert line.count("|") == filled
     assert f"<{colour}>{'|' * filled}</>" in painted
@@ -225,13 +231,13 @@ def test_what_is_told_line_by_line():
     reserved = entry("new", standing=Standing.RESERVED, size=1, admitted_size=1)
     after = queues.standings(Contents(replace(QUEUE, state=State.HELD, why="x"), (stopping, reserved), ()))
     assert list(queues.changes({}, before)) == [
-        "team-a: active, cpu 5/4, memory 2/8Gi",
+        "team-a: active, cpu 5/4, memory 2Gi/8Gi",
         "runs: admitted with 2 of 4 nodes",
         "next: waiting at position 1: 3 more cpu of small needed",
     ]
     assert list(queues.changes(before, after)) == [
         "next: left the queue",
-        "team-a: held: x, cpu 5/4, memory 2/8Gi",
+        "team-a: held: x, cpu 5/4, memory 2Gi/8Gi",
         "runs: evicted, its pods are stopping: by another",
         "new: has quota, not admitted yet, with 1 node",
     ]
