@@ -9,9 +9,11 @@ from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
 from kueue_flux.cli import failures, render
-from kueue_flux.cli.follow import CONTROLLER_SECONDS, NO_CONTROLLER, Follower, ticking, write_output
+from kueue_flux.cli.chronicle import Chronicle
+from kueue_flux.cli.follow import CONTROLLER_SECONDS, NO_CONTROLLER, Follower, write_output
 from kueue_flux.cli.options import Cluster, Form, Goal, ListForm
 from kueue_flux.cli.terminal import emit, painter, say, show
+from kueue_flux.cli.visible import visible
 from kueue_flux.client.errors import ClientError, Forbidden, NotFound, WaitTimeout
 from kueue_flux.client.miniclusters import AsyncMiniClusters, Object
 from kueue_flux.client.status import Stage, Status
@@ -63,29 +65,29 @@ async def show_status(cluster: Cluster, name: str, *, form: Form | None) -> None
 
 
 async def watch_status(cluster: Cluster, name: str) -> None:
-    """Show where one MiniCluster stands until it has ended: redrawn on a terminal, else one line for each change.
+    """Tell what happens to one MiniCluster until it has ended, a line for each step; on a terminal above its report.
 
     Raises:
         ClientError: The cluster cannot be asked, or has none of that name.
     """
     async with cluster.client() as client:
         if not sys.stdout.isatty():
-            await Follower(client, name, say=show).run()
+            await Chronicle(client, name, say=show).run()
             return
         from rich.live import Live
         from rich.text import Text
 
-        with Live(screen=True, auto_refresh=False, vertical_overflow="crop") as screen:
-            async with aclosing(ticking(client.watch(name), REDRAW_SECONDS)) as states:
-                async for obj, is_new in states:
-                    if is_new:
-                        status, events = await _details(client, obj)
-                    text = _report(obj, status, events)
-                    screen.update(Text.from_ansi(text), refresh=True)
-                    if status.is_finished:
-                        break
-        # What was drawn is gone with the other screen.
-        print(text)
+        with Live(transient=True, auto_refresh=False) as screen:
+
+            def tell(line: str) -> None:
+                screen.console.print(Text(visible(line)), soft_wrap=True)
+
+            async def draw(obj: Object, status: Status) -> None:
+                screen.update(Text.from_ansi("\n" + _report(obj, status, ())), refresh=True)
+
+            chronicle = Chronicle(client, name, say=tell, draw=draw)
+            await chronicle.run()
+        print(f"\n{_report(chronicle.latest, *await _details(client, chronicle.latest))}")
 
 
 async def _details(client: AsyncMiniClusters, obj: Object) -> tuple[Status, Sequence[Object]]:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from kueue_flux.api.conditions import Reason
 from kueue_flux.cli import render
 from kueue_flux.client.errors import ClientError, Deleted, NotStarted, Refused, Unanswered, WaitTimeout
-from kueue_flux.client.miniclusters import AsyncMiniClusters, reached
+from kueue_flux.client.miniclusters import AsyncMiniClusters, Object, reached
 from kueue_flux.client.status import Result, Stage, Status
 
 T = TypeVar("T")
@@ -53,6 +53,9 @@ class Follower:
         condition: The condition type to wait for.
         output: Takes each line of the command's output; None leaves the output alone.
         say: Takes each line for the reader.
+
+    Attributes:
+        latest: The MiniCluster as it was last seen; empty before.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Follower:
         self._condition = condition
         self._output = output
         self._tell = say
+        self.latest: Object = {}
         self._began = time.monotonic()
         self._shown: Status | None = None
         self._shown_line = ""
@@ -79,6 +83,7 @@ class Follower:
         self._spoke = False
         self._asked_at = -POSITION_SECONDS
         self._position: int | None = None
+        self._behind = ""
         self._warned = False
         self._away = False
         self._answered = False
@@ -121,11 +126,17 @@ class Follower:
             async for obj, is_new in states:
                 self._away = self._away and not is_new
                 self._answered = True
+                self.latest = obj
                 status = Status.from_object(obj)
                 if (result := reached(obj, status, self._condition)) is not None:
                     return result, status
-                self._show(await self._with_position(status))
+                status = await self._with_position(status)
+                self._show(status)
+                await self._seen(obj, status, is_new=is_new)
         raise AssertionError("a watch does not end by itself")
+
+    async def _seen(self, obj: Object, status: Status, *, is_new: bool) -> None:
+        """Called with each state, after what there is to tell of it."""
 
     def _show(self, status: Status) -> None:
         now = time.monotonic()
@@ -185,24 +196,30 @@ class Follower:
             return f"brokers go down: {status.brokers_ready} of {self._most} left"
         return render.line(status)
 
+    def _told(self, status: Status) -> str:
+        """What is printed of a status, after what was printed before."""
+        return self._words(status)
+
     def _print(self, status: Status) -> None:
+        text = self._told(status)
         self._shown, self._shown_at = status, time.monotonic()
         self._shown_line = self._words(status)
-        self._line(self._shown_line)
+        self._line(text)
 
     def _line(self, text: str) -> None:
         self._tell(f"{time.monotonic() - self._began:6.1f}s  {text}")
 
     async def _with_position(self, status: Status) -> Status:
         if status.stage is not Stage.QUEUED:
-            self._position = None
+            self._position, self._behind = None, ""
             return status
         if time.monotonic() - self._asked_at >= POSITION_SECONDS:
             self._asked_at = time.monotonic()
             with suppress(ClientError):  # the watch tells of an outage; the controller's position will do
                 (asked,) = await self._client.with_positions([status])
-                self._position = asked.position
-        return replace(status, position=status.position if self._position is None else self._position)
+                self._position, self._behind = asked.position, asked.behind
+        position = status.position if self._position is None else self._position
+        return replace(status, position=position, behind=self._behind)
 
     def _outage(self, error: ClientError) -> None:
         if not self._away:

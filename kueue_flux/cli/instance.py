@@ -126,20 +126,6 @@ def resources(
     raise typer.Exit(failures.run(in_use.resources(cluster, name, output)))
 
 
-def top(
-    ctx: typer.Context,
-    name: Name,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-) -> None:
-    """Watch the jobs and resources of a MiniCluster that runs (flux top)."""
-    from kueue_flux.cli import in_use
-
-    cluster = options.cluster(ctx, namespace, context, kubeconfig)
-    raise typer.Exit(failures.run(in_use.top(cluster, name)))
-
-
 def port_forward(
     ctx: typer.Context,
     name: Name,
@@ -203,6 +189,5 @@ def register(app: typer.Typer) -> None:
     app.command("submit-job", cls=CommandAfterDashes)(submit_job)
     app.command()(jobs)
     app.command()(resources)
-    app.command()(top)
     app.command("port-forward")(port_forward)
     app.command()(stop)

@@ -10,6 +10,8 @@ from kueue_flux.cli.visible import visible
 from kueue_flux.client.instance import Job, Resources
 from kueue_flux.client.miniclusters import event_time
 from kueue_flux.client.status import Stage, Status, conditions, parse_time
+from kueue_flux.kueue.words import brief
+from kueue_flux.kueue.workload import Signal
 
 Paint = Callable[[str, str], str]
 
@@ -113,12 +115,17 @@ def ahead(status: Status) -> str:
         return ""
     if status.exceeds_quota:
         return f"position {status.position}, but asks for more than the queue ever has"
-    return "position 0 (next)" if status.position == 0 else f"position {status.position} ({status.position} ahead)"
+    behind = f", behind {status.behind}" if status.behind else ""
+    return (
+        "position 0 (next)" if status.position == 0 else f"position {status.position} ({status.position} ahead{behind})"
+    )
 
 
 def line(status: Status) -> str:
     """Where a MiniCluster stands, in one line."""
     message = " ".join(status.message.split())
+    if status.stage in (Stage.QUEUED, Stage.RESERVED):
+        message = brief(Signal("", message), partial=status.min_size < status.size)
     why = f"{message} ({status.reason})" if message and status.reason else message or status.reason
     match status.stage:
         case Stage.CREATED:
@@ -138,15 +145,21 @@ def line(status: Status) -> str:
                 else f"quota reserved, not admitted yet: {why}"
             )
         case Stage.STARTING:
-            up = f"pods {status.pods_running}/{status.nodes}, brokers {status.brokers_ready}/{status.nodes}"
-            stuck = f": {why}" if status.reason in STUCK and not message.endswith("pods run") else ""
-            return f"{_admitted(status)}, {up}{stuck}"
+            return f"{_admitted(status)}, {counts(status)}"
         case Stage.RUNNING:
             return f"running on {_nodes(status.nodes)}" + (f": {why}" if status.reason in BESIDE else "")
         case Stage.SUCCEEDED:
             return f"succeeded: {message}" if message else "succeeded"
         case Stage.FAILED:
             return f"failed: {message or status.reason}"
+
+
+def counts(status: Status) -> str:
+    """How far pods and brokers have come, and what holds them up."""
+    up = f"pods {status.pods_running}/{status.nodes}, brokers {status.brokers_ready}/{status.nodes}"
+    message = " ".join(status.message.split())
+    stuck = status.reason in STUCK and not message.endswith("pods run")
+    return f"{up}: {message} ({status.reason})" if stuck and message else f"{up}: {status.reason}" if stuck else up
 
 
 # Reasons of Ready=False that tell of a pod that does not come up by itself.
@@ -227,6 +240,7 @@ def record(status: Status) -> dict[str, Any]:
         "evicted": status.evicted,
         "queue": status.queue,
         "position": status.position,
+        "behind": status.behind,
         "workload": status.workload,
         "size": status.size,
         "minSize": status.min_size,

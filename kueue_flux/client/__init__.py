@@ -25,17 +25,22 @@ from kueue_flux.client.errors import (
 from kueue_flux.client.exec import Streams
 from kueue_flux.client.instance import Completed, Job, Resources
 from kueue_flux.client.miniclusters import AsyncMiniClusters
+from kueue_flux.client.queues import Contents, Grant, Overview, Queue, Share, State
 from kueue_flux.client.restful import Restful
 from kueue_flux.client.status import Result, Stage, Status
 from kueue_flux.client.sync import MiniClusters
+from kueue_flux.kueue.entries import Entry, Standing
 
 __all__ = [
     "AlreadyExists",
     "AsyncMiniClusters",
     "ClientError",
     "Completed",
+    "Contents",
     "Deleted",
+    "Entry",
     "Forbidden",
+    "Grant",
     "Job",
     "JobRejected",
     "MiniClusters",
@@ -44,12 +49,17 @@ __all__ = [
     "NotInstalled",
     "NotRunning",
     "NotStarted",
+    "Overview",
+    "Queue",
     "Refused",
     "Rejected",
     "Resources",
     "Restful",
     "Result",
+    "Share",
     "Stage",
+    "Standing",
+    "State",
     "Status",
     "Streams",
     "Unanswered",

@@ -25,17 +25,17 @@ from kueue_flux.client.errors import (
 )
 from kueue_flux.client.follow import follow as follow_output
 from kueue_flux.client.in_use import InUse
+from kueue_flux.client.queues import KUEUE_API, Queues
 from kueue_flux.client.status import Result, Stage, Status, conditions, refusal
 from kueue_flux.client.watch import OnOutage, states
-from kueue_flux.kueue.visibility import pending_workloads_path, positions
+from kueue_flux.kueue.visibility import Pending, pending, pending_workloads_path
 
-KUEUE_API = "/apis/kueue.x-k8s.io/v1beta2"
 FIELD_MANAGER = "kueue-flux-client"
 
 Object = dict[str, Any]
 
 
-class AsyncMiniClusters(InUse):
+class AsyncMiniClusters(InUse, Queues):
     """The MiniClusters of one namespace.
 
     Args:
@@ -151,7 +151,7 @@ class AsyncMiniClusters(InUse):
         return status
 
     async def with_positions(self, statuses: Iterable[Status]) -> tuple[Status, ...]:
-        """Bring the positions of those that wait up to date, with one request for each queue.
+        """Bring the positions of those that wait up to date, with one request for each queue, and say behind whom.
 
         Where Kueue's visibility API does not answer (it may be off, or not for this user), a position stays
         as the controller last saw it.
@@ -161,17 +161,17 @@ class AsyncMiniClusters(InUse):
         """
         statuses = tuple(statuses)
         waiting = {(s.namespace, s.queue) for s in statuses if s.stage is Stage.QUEUED and s.queue}
-        found: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], tuple[Pending, str]] = {}
         for namespace, queue in sorted(waiting):
             try:
                 summary = await self._connection.request("GET", pending_workloads_path(namespace, queue))
             except (NotFound, Forbidden, Unavailable):
                 continue
-            found |= {(namespace, workload): place for workload, place in positions(summary).items()}
-        return tuple(
-            replace(s, position=found.get((s.namespace, s.workload), s.position)) if s.stage is Stage.QUEUED else s
-            for s in statuses
-        )
+            behind = ""
+            for item in pending(summary):
+                found[namespace, item.workload] = item, behind
+                behind = item.owner.name
+        return tuple(_placed(s, found.get((s.namespace, s.workload))) for s in statuses)
 
     async def watch(self, name: str, *, on_outage: OnOutage | None = None) -> AsyncGenerator[Object, None]:
         """Yield a MiniCluster as it is, and again after each change, over lost connections.
@@ -412,6 +412,13 @@ def event_time(event: Mapping[str, Any]) -> str:
         or event.get("eventTime")
         or event["metadata"].get("creationTimestamp", "")
     )
+
+
+def _placed(status: Status, place: tuple[Pending, str] | None) -> Status:
+    if place is None or status.stage is not Stage.QUEUED:
+        return status
+    item, behind = place
+    return replace(status, position=item.position, behind=behind)
 
 
 def _path(namespace: str) -> str:

@@ -84,6 +84,7 @@ class Status:
         created: When it was created.
         finished: When it finished; None before.
         deleting: Whether it is being deleted.
+        behind: Who stands directly ahead of it in its LocalQueue; empty where that is not known, or nobody.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Status:
     created: datetime | None
     finished: datetime | None
     deleting: bool
+    behind: str = ""
 
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Status:

@@ -109,6 +109,12 @@ class MiniClusters:
     events = _call(AsyncMiniClusters.events)
     pods = _call(AsyncMiniClusters.pods)
     queues = _call(AsyncMiniClusters.queues)
+    list_queues = _call(AsyncMiniClusters.list_queues)
+    queue = _call(AsyncMiniClusters.queue)
+    grant = _call(AsyncMiniClusters.grant)
+    watch_queue = _iterate(AsyncMiniClusters.watch_queue)
+    overview = _call(AsyncMiniClusters.overview)
+    watch_overview = _iterate(AsyncMiniClusters.watch_overview)
     priority_classes = _call(AsyncMiniClusters.priority_classes)
 
     @contextmanager

@@ -59,6 +59,7 @@ class ClusterQueueView:
         inactive: Why it admits nothing; None where it is active.
         pending: Workloads that wait.
         admitted: Workloads that are admitted.
+        strategy: "StrictFIFO" (who is next and does not fit lets nobody pass) or "BestEffortFIFO".
     """
 
     name: str
@@ -70,6 +71,7 @@ class ClusterQueueView:
     inactive: Signal | None
     pending: int
     admitted: int
+    strategy: str = "BestEffortFIFO"
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def read_cluster_queue(obj: Mapping[str, Any]) -> ClusterQueueView:
         inactive=_inactive(status),
         pending=status.get("pendingWorkloads", 0),
         admitted=status.get("admittedWorkloads", 0),
+        strategy=spec.get("queueingStrategy") or "BestEffortFIFO",
     )
 
 

@@ -48,6 +48,14 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class Owner:
+    """What a Workload stands for, by the kind and the name of the object; both empty where it has no owner."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
 class WorkloadView:
     """A Workload as the control loop needs it.
 
@@ -117,6 +125,17 @@ def job_uid(workload: Mapping[str, Any]) -> str | None:
     """The uid of the Job that the Workload stands for, or None when it stands for something else."""
     uid: str | None = workload["metadata"].get("labels", {}).get("kueue.x-k8s.io/job-uid")
     return uid
+
+
+def owner(meta: Mapping[str, Any]) -> Owner:
+    """The object that a Workload stands for: its controller, else the first that owns it.
+
+    Args:
+        meta: The Workload's metadata; the visibility API tells owners without saying which of them controls it.
+    """
+    owners = meta.get("ownerReferences") or []
+    found = next((ref for ref in owners if ref.get("controller")), owners[0] if owners else {})
+    return Owner(str(found.get("kind", "")), str(found.get("name", "")))
 
 
 def _signal(condition: Mapping[str, Any]) -> Signal:

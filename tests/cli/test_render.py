@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -98,6 +99,21 @@ def test_durations(seconds, text):
 )
 def test_where_it_stands_in_one_line(status, line):
     assert render.line(status) == line
+
+
+def test_who_is_directly_ahead_is_named():
+    status = replace(of(*objects.QUEUED, queuePosition=2), behind="first")
+    assert render.ahead(status) == "position 2 (2 ahead, behind first)"
+    assert render.ahead(replace(status, behind="")) == "position 2 (2 ahead)"
+
+
+def test_what_is_missing_is_said_of_the_full_size():
+    message = (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor small, 3 more needed"
+    )
+    status = of(ACCEPTED, ("QuotaReserved", "False", "Pending", message))
+    assert render.line(status).endswith("queue team-a: 3 more cpu of small needed (Pending)")
+    assert render.line(replace(status, min_size=2)).endswith("small needed for its full size (Pending)")
 
 
 @pytest.mark.parametrize(
@@ -247,6 +263,7 @@ def test_the_keys_for_programs_are_stable():
         "evicted",
         "queue",
         "position",
+        "behind",
         "workload",
         "size",
         "minSize",

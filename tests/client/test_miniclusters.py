@@ -87,6 +87,15 @@ async def test_the_position_comes_from_kueue_itself(server, client):
     assert (await client.status("hello")).position == 2
 
 
+async def test_who_is_directly_ahead_comes_from_kueue_too(server, client):
+    server.on("GET", ONE, Reply(queued()))
+    first = {"metadata": {"name": "job-first", "ownerReferences": [{"kind": "Job", "name": "first"}]}}
+    item = {"metadata": {"name": "job-hello"}, "positionInClusterQueue": 4}
+    server.on("GET", PENDING, Reply({"items": [first, item]}), Reply({"items": [item]}))
+    assert (await client.status("hello")).behind == "first"
+    assert (await client.status("hello")).behind == ""
+
+
 @pytest.mark.parametrize(
     "answer", [failure(403, "no"), Reply("404 page not found", status=404), failure(503, "no"), Reply({"items": []})]
 )
