@@ -15,13 +15,14 @@ import structlog
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
-from kueue_flux.controller import metrics, pods, status, steps
+from kueue_flux.controller import accepted, metrics, pods, status, steps
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
 from kueue_flux.controller.pods import PodView
 from kueue_flux.controller.resources import MINICLUSTERS
-from kueue_flux.controller.services import Services, Turns, workload_of
+from kueue_flux.controller.services import SPEC_CHANGED, Services, Turns, workload_of
+from kueue_flux.controller.turn import Turn
 from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
@@ -49,6 +50,10 @@ def _failed(error: Exception) -> Signal:
     return Signal(
         FAILED, f"kueue-flux failed on this MiniCluster ({where}), and tries again: its log tells more; report it"
     )
+
+
+def _said(error: InvalidMiniCluster) -> str:
+    return "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
 
 
 class Events(Protocol):
@@ -136,13 +141,13 @@ class Reconciler:
     async def _turn(self, key: Key, obj: Object) -> Result | None:
         job = self._job_of(obj)
         try:
-            mc = self._parsed.get(obj, job)
+            mc, trouble = self._parse(obj, job)
         except InvalidMiniCluster as error:
             await self._refuse(obj, error)
             return None
 
         facts = self._gather(mc, obj, job)
-        turn = steps.Turn(
+        turn = Turn(
             client=self._client,
             jobs=self._jobs,
             facts=facts,
@@ -152,6 +157,7 @@ class Reconciler:
             conflicts=self.conflicts,
             restored=self._restored,
             record=obj["status"].get("admission"),
+            trouble=trouble,
             has_turn=lambda: self._has_turn(key, facts),
         )
         for step in steps.STEPS:
@@ -161,6 +167,22 @@ class Reconciler:
             return None
         await self._report(turn)
         return Result(turn.again)
+
+    def _parse(self, obj: Object, job: Object | None) -> tuple[MiniCluster, Signal | None]:
+        """Read a MiniCluster; one whose labels were edited into what cannot be run goes on with those of its Job.
+
+        Raises:
+            InvalidMiniCluster: It cannot be run.
+        """
+        try:
+            return self._parsed.get(obj, job), None
+        except InvalidMiniCluster as error:
+            if job is None:
+                raise
+            mc = MiniCluster.from_object(accepted.as_made(obj, job))
+            return mc, Signal(
+                SPEC_CHANGED, f"changed after the Job was created, which keeps what it was: {_said(error)}"
+            )
 
     def _job_of(self, obj: Object, name: str = "") -> Object | None:
         meta = obj["metadata"]
@@ -201,12 +223,11 @@ class Reconciler:
 
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]
-        message = "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
-        refused = status.refusal(obj, Signal(first.reason, message), self._clock())
+        refused = status.refusal(obj, Signal(first.reason, _said(error)), self._clock())
         if await self._write(obj, refused):
-            self._events.event(obj, "Warning", first.reason, message, action="Accept")
+            self._events.event(obj, "Warning", first.reason, _said(error), action="Accept")
 
-    async def _report(self, turn: steps.Turn) -> None:
+    async def _report(self, turn: Turn) -> None:
         new = status.derive(
             turn.facts, turn.record, turn.trouble, turn.now, injections=turn.injected, cleared=turn.cleared
         )
@@ -224,7 +245,7 @@ class Reconciler:
         if written:
             metrics.observe(turn.obj, old, new, turn.facts, turn.now)
 
-    def _may_lag(self, turn: steps.Turn, new: dict[str, Any]) -> bool:
+    def _may_lag(self, turn: Turn, new: dict[str, Any]) -> bool:
         """Whether a new status is better written a moment later, with what follows; asks for that turn if so."""
         key = (turn.facts.mc.namespace, turn.facts.mc.name)
         old = turn.facts.status

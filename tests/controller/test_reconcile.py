@@ -780,16 +780,6 @@ async def test_new_defaults_of_a_newer_crd_are_no_change(world: World, life: Lif
     assert world.reasons()["Accepted"] == "True Accepted"
 
 
-@pytest.mark.parametrize(("mc", "was"), [(queued(), "queue q"), (minicluster(), "no queue")])
-async def test_a_changed_queue_is_told(world: World, life: Life, mc: MiniClusterBuilder, was: str) -> None:
-    await submit(life, mc)
-    await life.stage(
-        lambda: world.edit(MINICLUSTERS, lambda obj: obj["metadata"].setdefault("labels", {}).update({QUEUE: "other"}))
-    )
-    assert world.reasons()["Accepted"] == "False SpecChanged"
-    assert world.message("Accepted").startswith(f"the queue was changed to other after the Job was created for {was}:")
-
-
 async def test_a_changed_spec_of_a_finished_run_is_nobodys_business(world: World, life: Life) -> None:
     await finished(life, queued())
     await life.stage(lambda: world.edit(MINICLUSTERS, lambda obj: obj["spec"].update(tasks=7)))
