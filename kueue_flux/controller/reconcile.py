@@ -20,9 +20,11 @@ from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
 from kueue_flux.controller.pods import PodView
+from kueue_flux.controller.quota import Quota
 from kueue_flux.controller.resources import MINICLUSTERS
 from kueue_flux.controller.services import SPEC_CHANGED, Services, Turns, workload_of
 from kueue_flux.controller.turn import Turn
+from kueue_flux.kueue.visibility import Place
 from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
@@ -74,6 +76,7 @@ class Reconciler:
         workloads: Store of Workloads, indexed by owner.
         pods: Store of the Jobs' pods, indexed by owner.
         positions: (namespace, Workload name) -> place in the queue, where known.
+        quota: What the queues can ever give.
         events: Recorder of events.
         cluster_domain: The cluster's DNS domain.
         status_lag: How far a status may lag behind mere progress (pods that start, a place in the queue), so that one
@@ -90,7 +93,8 @@ class Reconciler:
         jobs: Store,
         workloads: Store,
         pods: Store,
-        positions: Mapping[Key, int],
+        positions: Mapping[Key, Place],
+        quota: Quota,
         events: Events,
         cluster_domain: str = "cluster.local",
         status_lag: timedelta = timedelta(0),
@@ -102,6 +106,7 @@ class Reconciler:
         self._workloads = workloads
         self._pods = pods
         self._positions = positions
+        self._quota = quota
         self._events = events
         self._cluster_domain = cluster_domain
         self._clock = clock
@@ -110,7 +115,7 @@ class Reconciler:
         self._restored: dict[Key, datetime] = {}
         self._parsed = Parsed()
         self.conflicts = Conflicts()
-        self.turns = Turns(miniclusters, jobs, workloads)
+        self.turns = Turns(miniclusters, jobs, workloads, lambda job: quota.never(job, workloads) is not None)
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one turn over the MiniCluster `key`.
@@ -198,8 +203,9 @@ class Reconciler:
         if job is None:
             return facts
         facts.workload = workload_of(self._workloads, job)
-        if facts.workload:
-            facts.position = self._positions.get((mc.namespace, facts.workload.name))
+        facts.never = self._quota.never(job, self._workloads)
+        if facts.workload and (place := self._positions.get((mc.namespace, facts.workload.name))):
+            facts.position, facts.behind = place.position, place.behind
         facts.pods = self._pods_of(job, flux_container_name(mc))
         return facts
 
@@ -209,7 +215,8 @@ class Reconciler:
     def _services(self, job: Object | None) -> Services:
         if job is None:
             return Services()
-        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None))
+        never = self._quota.never(job, self._workloads)
+        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None), never=never)
 
     def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
         found = self._pods.owned_by(job["metadata"]["uid"])
