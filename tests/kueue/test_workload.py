@@ -87,9 +87,10 @@ def test_why_it_waits_is_kueues_own_word() -> None:
 
 def test_pending_admission_checks_are_named() -> None:
     checks = [{"name": "a", "state": "Ready"}, {"name": "b", "state": "Pending"}]
-    waiting = read(make(condition("QuotaReserved"), admissionChecks=checks)).waiting
+    told = {"name": "c", "state": "Retry", "message": "no machines"}
+    waiting = read(make(condition("QuotaReserved"), admissionChecks=[*checks, told])).waiting
     assert waiting is not None
-    assert waiting.message.endswith("b")
+    assert waiting.message.endswith(": b, c (no machines)")
 
 
 @pytest.mark.parametrize(
