@@ -80,20 +80,23 @@ def read_request(workload: Mapping[str, Any]) -> Request | None:
     pod_sets, status = workload.get("spec", {}).get("podSets") or [], workload.get("status", {})
     if len(pod_sets) != 1:
         return None
-    (pod_set,) = pod_sets
-    name, count = pod_set.get("name"), int(pod_set.get("count", 1))
+    try:
+        return _read(pod_sets[0], status)
+    except (ValueError, KeyError):  # somebody else's Workload, or one of a Kueue that is not known here
+        return None
+
+
+def _read(pod_set: Mapping[str, Any], status: Mapping[str, Any]) -> Request | None:
+    name, count = pod_set.get("name"), int(pod_set["count"])
     reclaimed = next((int(r["count"]) for r in status.get("reclaimablePods") or [] if r["name"] == name), 0)
-    counted = next((r for r in status.get("resourceRequests") or [] if r.get("name") == name), None)
     left = count - reclaimed
     if left < 1:
         return None
-    try:
-        if counted is not None:
-            per_pod = {key: quantity.parse(value) / left for key, value in (counted.get("resources") or {}).items()}
-        else:
-            per_pod = pod_requests(pod_set["template"]["spec"])
-    except (ValueError, KeyError):
-        return None
+    counted = next((r for r in status.get("resourceRequests") or [] if r.get("name") == name), None)
+    if counted is not None:
+        per_pod = {key: quantity.parse(value) / left for key, value in (counted.get("resources") or {}).items()}
+    else:
+        per_pod = pod_requests(pod_set["template"]["spec"])
     fewest = max(1, int(pod_set.get("minCount") or count) - reclaimed)
     return _request(left, fewest, tuple(sorted((key, value) for key, value in per_pod.items() if value)))
 
@@ -125,7 +128,10 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def _requests(of: Mapping[str, Any]) -> Amounts:
-    """The requests of a container; a limit without a request is one."""
+    """The requests of a container; a limit without a request is one.
+
+    A LimitRange may have a lower default for it, which only Kueue knows: see `read_request`.
+    """
     resources = of.get("resources") or {}
     return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
 

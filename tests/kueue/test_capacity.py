@@ -76,6 +76,8 @@ COUNTED = [{"name": "main", "resources": {"cpu": "6", "example.com/slice": "4"}}
         (workload(reclaimablePods=[{"name": "main", "count": 4}]), None),
         (workload(cpu="many"), None),
         ({"spec": {"podSets": []}}, None),
+        ({"spec": {"podSets": [{"name": "main", "count": 1}]}}, None),
+        ({"spec": {"podSets": [{}, {}]}}, None),
         ({}, None),
     ],
 )
