@@ -97,6 +97,9 @@ ALLOWED = {
     ("", "configmaps"): {"create", "deletecollection"},
     ("", "pods"): {"list", "watch", "deletecollection"},
     ("kueue.x-k8s.io", "workloads"): {"list", "watch"},
+    ("kueue.x-k8s.io", "clusterqueues"): {"list", "watch"},
+    ("kueue.x-k8s.io", "localqueues"): {"list", "watch"},
+    ("kueue.x-k8s.io", "cohorts"): {"list", "watch"},
     ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads"): {"get"},
     ("events.k8s.io", "events"): {"create", "patch"},
 }

@@ -117,6 +117,8 @@ def test_what_sidecars_ask_for_is_counted(namespace: Namespace):
     spec = spec_of(namespace, "hostname", sidecar)
     spec["containers"][0]["resources"] = {"requests": {"cpu": "600m"}}
     submit(namespace, "counted", spec)
-    namespace.wait_for("Kueue to say so", lambda: "insufficient" in namespace.message("counted", "QuotaReserved"))
+    namespace.wait_for(
+        "that to be said", lambda: "can give at most 1 (" in namespace.message("counted", "QuotaReserved")
+    )
     namespace.set_quota(cpu=2)
     namespace.wait_succeeded("counted")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kueue_flux.api import broker_config, certificate, command, labels, quantity
+from kueue_flux.api import broker_config, certificate, command, kueue_keys, labels, quantity
 from kueue_flux.api.base import LABEL_1035
 from kueue_flux.api.flux import BROKER_PORT
 from kueue_flux.api.mode import Mode
@@ -383,6 +383,9 @@ CHECKS: dict[Check, str] = {
     _labels_are_well_formed: "spec.jobLabels",
     _labels_are_free: "spec.jobLabels",
     _kueue_labels_agree: "spec.jobLabels",
+    kueue_keys.annotations_are_read: kueue_keys.METADATA,
+    kueue_keys.labels_are_read: "metadata.labels",
+    kueue_keys.topology_is_one: kueue_keys.METADATA,
     _max_exec_time_is_seconds: "metadata.labels",
     _full_names_fit: "spec.network.setHostnameAsFQDN",
     _certificate_is_one: "spec.flux.curveCert",

@@ -8,13 +8,14 @@ object that the manifest builders can rely on, or says all that is wrong at once
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from kueue_flux.api import command, labels, quantity, record
+from kueue_flux.api import command, kueue_keys, labels, quantity, record
 from kueue_flux.api.base import INT32_MAX, ApiModel, Int32, Labels, OptionalSize, Size, Timestamp
 from kueue_flux.api.conditions import Condition
 from kueue_flux.api.container import MiniClusterContainer
@@ -30,6 +31,9 @@ VERSION = "v1alpha2"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "MiniCluster"
 PLURAL = "miniclusters"
+# Names of resources that are whole GPUs, by the device plugins of their makers; no slices of them (nvidia.com/mig-*),
+# nor what goes with them (gpu.intel.com/memory.max), of which Flux would make GPUs that are not there.
+GPUS = r"(nvidia|amd)\.com/gpu|gpu\.intel\.com/(i915|xe)"
 
 
 class ObjectMeta(ApiModel):
@@ -297,6 +301,11 @@ class MiniCluster(ApiModel):
         return int(text) if text else None
 
     @property
+    def topology(self) -> dict[str, str]:
+        """Kueue's annotations that say where the pods lie to one another, as its pod template is to have them."""
+        return kueue_keys.topology(self.metadata.annotations, self.spec.pod.annotations)
+
+    @property
     def services_name(self) -> str:
         """The name of the Job of its service containers, and the host name of that Job's pod."""
         return f"{self.name}{SERVICES_SUFFIX}"
@@ -340,6 +349,15 @@ class MiniCluster(ApiModel):
         resources = self.flux_container.resources
         cpu = resources.get("limits", {}).get("cpu") or resources.get("requests", {}).get("cpu") or 1
         return max(1, math.floor(quantity.parse(cpu)), -(-self.spec.tasks // self.spec.size))
+
+    @property
+    def gpus_per_rank(self) -> int:
+        """The GPUs that each broker offers to Flux: those of the container that runs it, of which there are no halves.
+
+        Source: Kubernetes, "Schedule GPUs": they are asked for by limits, which a request can only repeat.
+        """
+        limits = self.flux_container.resources.get("limits", {})
+        return sum(math.floor(quantity.parse(limits[name])) for name in limits if re.fullmatch(GPUS, name))
 
     def _label(self, key: str) -> str | None:
         return self.metadata.labels.get(key) or self.spec.job_labels.get(key) or None

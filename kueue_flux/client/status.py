@@ -15,6 +15,7 @@ from typing import Any
 
 from kueue_flux.api.conditions import ConditionType, Reason
 from kueue_flux.client.errors import Refused
+from kueue_flux.kueue.capacity import AT_MOST, EXCEEDS
 from kueue_flux.kueue.labels import QUEUE_NAME
 
 # Reasons of Accepted=False after which nothing more happens until the object is made anew. SpecChanged is none
@@ -23,11 +24,10 @@ FINAL_REFUSALS = frozenset({Reason.INVALID_SPEC, Reason.UNSUPPORTED_FIELD, Reaso
 
 # How Kueue says that a request is above the maximum: by a reason, or in words, flavor by flavor, under a more
 # general one. Source: Kueue 0.19, ``pkg/scheduler/flavorassigner``.
-_EXCEEDS = "ExceedsMaxQuota"
 _NEVER = re.compile(r"insufficient quota for \S+ in flavor ([^,]+),[^>]*> maximum capacity")
 _NOT_YET = re.compile(r"insufficient unused quota.*? in flavor ([^,]+),")
 
-_POSITION = re.compile(r"^position \d+ in the queue \(0 is next\): ")
+_POSITION = re.compile(r"^position \d+ in the queue \(0 is next\)(, behind [^:]*)?: ")
 
 
 class Stage(StrEnum):
@@ -152,10 +152,14 @@ class Status:
     @property
     def exceeds_quota(self) -> bool:
         """Whether it asks for more than its queue ever has: then no end of waiting helps."""
-        if self.stage is not Stage.QUEUED or self.min_size < self.size:
+        if self.stage is not Stage.QUEUED:
+            return False
+        if self.reason == EXCEEDS and AT_MOST in self.message:
+            return True
+        if self.min_size < self.size:
             return False  # Kueue's words are about the full size
         never, not_yet = (set(pattern.findall(self.message)) for pattern in (_NEVER, _NOT_YET))
-        return self.reason == _EXCEEDS or bool(never and not_yet <= never)
+        return self.reason == EXCEEDS or bool(never and not_yet <= never)
 
     @property
     def is_finished(self) -> bool:

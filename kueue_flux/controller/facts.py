@@ -34,6 +34,8 @@ class Facts:
         workload: The Job's Workload; None without Kueue, or before Kueue made it.
         pods: The Job's pods that are not being deleted.
         position: Place in the ClusterQueue, from 0; None where unknown.
+        behind: Who is ahead in the queue, in words; empty where unknown, or too many to say.
+        never: Why it can never be given what it asks for, as things are.
         status: The status as last written.
         obstacle: Why the Job could not be created just now.
         services: Its service containers; None where it has none.
@@ -46,6 +48,8 @@ class Facts:
     workload: WorkloadView | None = None
     pods: list[PodView] = field(default_factory=list)
     position: int | None = None
+    behind: str = ""
+    never: Signal | None = None
     status: dict[str, Any] = field(default_factory=dict)
     obstacle: Signal | None = None
     services: Services | None = None

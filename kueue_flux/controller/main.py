@@ -11,10 +11,19 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from kueue_flux.controller import metrics, resources
+from kueue_flux.controller import metrics, quota, resources
 from kueue_flux.controller.positions import Positions, Waiting
+from kueue_flux.controller.quota import Quota
 from kueue_flux.controller.reconcile import Reconciler
-from kueue_flux.controller.resources import JOBS, MINICLUSTERS, PODS, WORKLOADS
+from kueue_flux.controller.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    MINICLUSTERS,
+    PODS,
+    WORKLOADS,
+)
 from kueue_flux.controller.services import JOB_INDEXES, Turns
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import read
@@ -51,11 +60,19 @@ async def run(args: argparse.Namespace) -> int:
     manager = Manager(client, name=MANAGER, identity=identity, lease=lease, health_host=host, health_port=int(port))
 
     miniclusters = manager.watch(MINICLUSTERS, transform=resources.keep_minicluster).store
-    jobs = manager.watch(JOBS, label_selector=OURS, indexes=JOB_INDEXES, transform=resources.keep_job).store
+    indexes = {**JOB_INDEXES, **quota.JOB_INDEXES}
+    jobs = manager.watch(JOBS, label_selector=OURS, indexes=indexes, transform=resources.keep_job).store
     pods = manager.watch(PODS, label_selector=OURS, transform=resources.keep_pod).store
     # Kueue may be absent: MiniClusters without a queue run all the same.
     workloads = manager.watch(WORKLOADS, optional=True, transform=resources.keep_workload).store
 
+    queues = Quota(
+        manager.watch(CLUSTER_QUEUES, optional=True, transform=resources.keep_queue).store,
+        manager.watch(
+            LOCAL_QUEUES, optional=True, indexes=quota.LOCAL_QUEUE_INDEXES, transform=resources.keep_queue
+        ).store,
+        manager.watch(COHORTS, optional=True, transform=resources.keep_queue).store,
+    )
     positions = Positions(client, lambda: _waiting(miniclusters, jobs, workloads))
     reconciler = Reconciler(
         client,
@@ -64,6 +81,7 @@ async def run(args: argparse.Namespace) -> int:
         workloads=workloads,
         pods=pods,
         positions=positions,
+        quota=queues,
         events=manager.recorder,
         cluster_domain=args.cluster_domain,
         status_lag=STATUS_LAG,
@@ -72,10 +90,17 @@ async def run(args: argparse.Namespace) -> int:
     _route(controller, miniclusters, jobs, pods, workloads)
     _pass_turns(controller, reconciler.turns, miniclusters, jobs, workloads)
     positions.subscribe(controller.enqueue)
+    queues.wakes(jobs, lambda job: _enqueue_owner(controller, job))
     metrics.contested.set_function(lambda: len(reconciler.conflicts))
     manager.while_leading(positions.run)
     manager.while_leading(lambda: metrics.miniclusters.count(miniclusters))
     return await manager.run()
+
+
+def _enqueue_owner(controller: Controller, obj: Object) -> None:
+    """Enqueue the MiniCluster that an object's label names."""
+    if name := obj["metadata"].get("labels", {}).get(MINICLUSTER):
+        controller.enqueue(obj["metadata"]["namespace"], name)
 
 
 def _route(controller: Controller, miniclusters: Store, jobs: Store, pods: Store, workloads: Store) -> None:
@@ -86,9 +111,7 @@ def _route(controller: Controller, miniclusters: Store, jobs: Store, pods: Store
         controller.enqueue(meta["namespace"], meta["name"])
 
     def by_label(old: Object | None, new: Object | None) -> None:
-        meta = (new or old or {})["metadata"]
-        if name := meta.get("labels", {}).get(MINICLUSTER):
-            controller.enqueue(meta["namespace"], name)
+        _enqueue_owner(controller, new or old or {})
 
     def by_job(old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]

@@ -22,7 +22,7 @@ class Parsed:
     def get(self, obj: Object, job: Object | None = None) -> MiniCluster:
         """The MiniCluster that an object describes, with the specification that its Job was made from.
 
-        Only its name, uid, generation, labels and spec are sure to be up to date.
+        Only its name, uid, generation, labels, Kueue's annotations and spec are sure to be up to date.
 
         Args:
             obj: The MiniCluster.
@@ -31,8 +31,9 @@ class Parsed:
         Raises:
             InvalidMiniCluster: It cannot be run.
         """
-        meta = obj["metadata"]
-        made_of = (meta.get("generation"), meta.get("labels"), job["metadata"]["uid"] if job else None)
+        meta = accepted.metadata(obj, job)
+        job_uid = job["metadata"]["uid"] if job else None
+        made_of = (meta.get("generation"), meta.get("labels"), meta.get("annotations"), job_uid)
         kept = self._kept.get(meta["uid"])
         if kept is not None and kept[0] == made_of:
             self._kept.move_to_end(meta["uid"])

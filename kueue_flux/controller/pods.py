@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kueue_flux.flux.termination import Reason, Termination, parse_termination
@@ -161,3 +162,9 @@ def _end(ended: Mapping[str, Any], container: str) -> Termination:
     if ended.get("reason") == OOM_KILLED and code != 0:
         return Termination(told.exit_code if told else code, Reason.OUT_OF_MEMORY)
     return told or Termination(code, Reason.KILLED if code == SIGKILLED else None)
+
+
+def unmounted_since(pods: list[PodView]) -> datetime | None:
+    """Since when a pod has had a node that has not mounted its volumes; the longest of all."""
+    since = [datetime.fromisoformat(pod.unmounted_since) for pod in pods if pod.unmounted_since]
+    return min(since, default=None)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from kueue_flux.kueue import visibility
+from kueue_flux.kueue.visibility import NEAR, Place
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Key
@@ -25,8 +26,8 @@ Waiting = tuple[str, str, str, Key]
 """(namespace, LocalQueue, Workload, key of the MiniCluster)."""
 
 
-class Positions(dict[Key, int]):
-    """(namespace, Workload name) -> position, kept up to date by :meth:`run`.
+class Positions(dict[Key, Place]):
+    """(namespace, Workload name) -> place, kept up to date by :meth:`run`.
 
     Args:
         client: The API client.
@@ -67,7 +68,7 @@ class Positions(dict[Key, int]):
         for (namespace, queue), workloads in queues.items():
             try:
                 path = visibility.pending_workloads_path(namespace, queue)
-                found = visibility.positions(await self._client.request("GET", path))
+                found = visibility.places(await self._client.request("GET", path))
             except ApiError as error:
                 if error.not_found:  # the queue does not exist, which its MiniClusters' conditions already say
                     continue
@@ -79,9 +80,13 @@ class Positions(dict[Key, int]):
         for gone in self.keys() - known:
             del self[gone]
 
-    def _note(self, workload: Key, position: int, key: Key) -> None:
+    def _note(self, workload: Key, place: Place, key: Key) -> None:
         shown = self.get(workload)
-        if shown is None or (shown != position and (position < 10 or abs(shown - position) * 10 >= position)):
-            self[workload] = position
+        near = place.position < NEAR
+        far = shown is None or abs(shown.position - place.position) * 10 >= place.position
+        if shown is None or (shown.position != place.position and (near or far)):
+            self[workload] = place
             for subscriber in self._subscribers:
                 subscriber(*key)
+        elif near:
+            self[workload] = place  # who is ahead may be another; that is told with what is told next

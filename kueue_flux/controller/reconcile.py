@@ -16,13 +16,16 @@ from structlog.contextvars import bound_contextvars
 
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
-from kueue_flux.controller import life, metrics, pods, status, steps
+from kueue_flux.controller import accepted, life, metrics, pods, status, steps
 from kueue_flux.controller.conflicts import HOLD, Conflicts
 from kueue_flux.controller.facts import Facts
 from kueue_flux.controller.parsed import Parsed
 from kueue_flux.controller.pods import PodView
+from kueue_flux.controller.quota import Quota
 from kueue_flux.controller.resources import MINICLUSTERS
-from kueue_flux.controller.services import Services, Turns, workload_of
+from kueue_flux.controller.services import SPEC_CHANGED, Services, Turns, workload_of
+from kueue_flux.controller.turn import Turn
+from kueue_flux.kueue.visibility import Place
 from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests.pod import flux_container_name
 from kueue_flux.runtime.client import Client
@@ -58,6 +61,10 @@ def _log(moment: life.Moment) -> None:
     say(moment.what, **moment.details, **took)
 
 
+def _said(error: InvalidMiniCluster) -> str:
+    return "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
+
+
 class Events(Protocol):
     """Where events for the user go (`runtime.events.Recorder`); never blocks."""
 
@@ -76,6 +83,7 @@ class Reconciler:
         workloads: Store of Workloads, indexed by owner.
         pods: Store of the Jobs' pods, indexed by owner.
         positions: (namespace, Workload name) -> place in the queue, where known.
+        quota: What the queues can ever give.
         events: Recorder of events.
         cluster_domain: The cluster's DNS domain.
         status_lag: How far a status may lag behind mere progress (pods that start, a place in the queue), so that one
@@ -92,7 +100,8 @@ class Reconciler:
         jobs: Store,
         workloads: Store,
         pods: Store,
-        positions: Mapping[Key, int],
+        positions: Mapping[Key, Place],
+        quota: Quota,
         events: Events,
         cluster_domain: str = "cluster.local",
         status_lag: timedelta = timedelta(0),
@@ -104,6 +113,7 @@ class Reconciler:
         self._workloads = workloads
         self._pods = pods
         self._positions = positions
+        self._quota = quota
         self._events = events
         self._cluster_domain = cluster_domain
         self._clock = clock
@@ -114,7 +124,7 @@ class Reconciler:
         self._parsed = Parsed()
         self._sightings = life.Sightings(workloads, jobs, clock)
         self.conflicts = Conflicts()
-        self.turns = Turns(miniclusters, jobs, workloads)
+        self.turns = Turns(miniclusters, jobs, workloads, lambda job: quota.never(job, workloads) is not None)
 
     async def reconcile(self, key: Key) -> Result | None:
         """Run one turn over the MiniCluster `key`.
@@ -157,13 +167,13 @@ class Reconciler:
     async def _turn(self, key: Key, obj: Object) -> Result | None:
         job = self._job_of(obj)
         try:
-            mc = self._parsed.get(obj, job)
+            mc, trouble = self._parse(obj, job)
         except InvalidMiniCluster as error:
             await self._refuse(obj, error)
             return None
 
         facts = self._gather(mc, obj, job)
-        turn = steps.Turn(
+        turn = Turn(
             client=self._client,
             jobs=self._jobs,
             facts=facts,
@@ -173,6 +183,7 @@ class Reconciler:
             conflicts=self.conflicts,
             restored=self._restored,
             record=obj["status"].get("admission"),
+            trouble=trouble,
             has_turn=lambda: self._has_turn(key, facts),
         )
         injection = None
@@ -193,6 +204,22 @@ class Reconciler:
             return None
         return self._sightings.seconds(facts.mc.namespace, facts.admission)
 
+    def _parse(self, obj: Object, job: Object | None) -> tuple[MiniCluster, Signal | None]:
+        """Read a MiniCluster; one whose labels were edited into what cannot be run goes on with those of its Job.
+
+        Raises:
+            InvalidMiniCluster: It cannot be run.
+        """
+        try:
+            return self._parsed.get(obj, job), None
+        except InvalidMiniCluster as error:
+            if job is None:
+                raise
+            mc = MiniCluster.from_object(accepted.as_made(obj, job))
+            return mc, Signal(
+                SPEC_CHANGED, f"changed after the Job was created, which keeps what it was: {_said(error)}"
+            )
+
     def _job_of(self, obj: Object, name: str = "") -> Object | None:
         meta = obj["metadata"]
         job = self._jobs.get(meta["namespace"], name or meta["name"])
@@ -207,8 +234,9 @@ class Reconciler:
         if job is None:
             return facts
         facts.workload = workload_of(self._workloads, job)
-        if facts.workload:
-            facts.position = self._positions.get((mc.namespace, facts.workload.name))
+        facts.never = self._quota.never(job, self._workloads)
+        if facts.workload and (place := self._positions.get((mc.namespace, facts.workload.name))):
+            facts.position, facts.behind = place.position, place.behind
         facts.pods = self._pods_of(job, flux_container_name(mc))
         return facts
 
@@ -218,7 +246,8 @@ class Reconciler:
     def _services(self, job: Object | None) -> Services:
         if job is None:
             return Services()
-        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None))
+        never = self._quota.never(job, self._workloads)
+        return Services(job, workload_of(self._workloads, job), self._pods_of(job, None), never=never)
 
     def _pods_of(self, job: Object, container: str | None) -> list[PodView]:
         found = self._pods.owned_by(job["metadata"]["uid"])
@@ -232,8 +261,7 @@ class Reconciler:
 
     async def _refuse(self, obj: Object, error: InvalidMiniCluster) -> None:
         first = error.problems[0]
-        message = "; ".join(f"{p.field}: {p.message} ({p.remedy})" for p in error.problems)
-        await self._tell_refusal(obj, Signal(first.reason, message), action="Accept")
+        await self._tell_refusal(obj, Signal(first.reason, _said(error)), action="Accept")
 
     async def _tell_refusal(self, obj: Object, why: Signal, *, action: str) -> None:
         refused = status.refusal(obj, why, self._clock())
@@ -242,7 +270,7 @@ class Reconciler:
             for moment in life.acceptance(obj["status"], refused):
                 _log(moment)
 
-    async def _report(self, turn: steps.Turn, injection: float | None) -> None:
+    async def _report(self, turn: Turn, injection: float | None) -> None:
         new = status.derive(
             turn.facts, turn.record, turn.trouble, turn.now, injections=turn.injected, cleared=turn.cleared
         )
@@ -265,7 +293,7 @@ class Reconciler:
                 metrics.observe(moment, queue)
                 _log(moment)
 
-    def _may_lag(self, turn: steps.Turn, new: dict[str, Any]) -> bool:
+    def _may_lag(self, turn: Turn, new: dict[str, Any]) -> bool:
         """Whether a new status is better written a moment later, with what follows; asks for that turn if so."""
         key = (turn.facts.mc.namespace, turn.facts.mc.name)
         old = turn.facts.status

@@ -6,12 +6,16 @@ a pod to some 500 bytes of its 5 KiB.
 
 from typing import Any
 
+from kueue_flux.kueue.capacity import read_request
 from kueue_flux.runtime.resource import Resource
 
 MINICLUSTERS = Resource("flux-framework.org", "v1alpha2", "miniclusters", "MiniCluster")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 PODS = Resource("", "v1", "pods", "Pod")
 WORKLOADS = Resource("kueue.x-k8s.io", "v1beta2", "workloads", "Workload")
+CLUSTER_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False)
+LOCAL_QUEUES = Resource("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue")
+COHORTS = Resource("kueue.x-k8s.io", "v1beta2", "cohorts", "Cohort", namespaced=False)
 SERVICES = Resource("", "v1", "services", "Service")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 SECRETS = Resource("", "v1", "secrets", "Secret")
@@ -36,6 +40,8 @@ POD_CONDITIONS = frozenset({"Ready", "PodScheduled", "PodReadyToStartContainers"
 
 # Where a transform leaves which other controllers wrote the status, and when last; no real field is called so.
 FOREIGN_WRITERS = "kueue-flux/foreign-status-writers"
+# Where a transform leaves what a Workload asks for (`kueue.capacity.Request`), in place of its pod templates.
+REQUEST = "kueue-flux/request"
 
 
 def keep_minicluster(obj: dict[str, Any]) -> dict[str, Any]:
@@ -66,9 +72,10 @@ def keep_job(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_workload(obj: dict[str, Any]) -> dict[str, Any]:
-    """Keep what `kueue_flux.kueue.workload.read` reads; not the copies of pod templates."""
+    """Keep what `kueue_flux.kueue.workload.read` reads, and what is asked for; not the copies of pod templates."""
     spec, status = obj.get("spec", {}), obj.get("status", {})
     return {
+        REQUEST: read_request(obj),
         "metadata": _metadata(obj["metadata"]),
         "spec": {
             "podSets": [{"name": p.get("name"), "count": p.get("count")} for p in spec.get("podSets", [])],
@@ -84,6 +91,18 @@ def keep_pod(obj: dict[str, Any]) -> dict[str, Any]:
     conditions = [c for c in status.get("conditions", []) if c["type"] in POD_CONDITIONS]
     kept = {key: status[key] for key in ("phase", "containerStatuses", "initContainerStatuses") if key in status}
     return {"metadata": _metadata(obj["metadata"]), "status": {**kept, "conditions": conditions}}
+
+
+def keep_queue(obj: dict[str, Any]) -> dict[str, Any]:
+    """Keep what a ClusterQueue, LocalQueue or Cohort may give; not what is given, which changes all the time."""
+    meta, spec = obj["metadata"], obj.get("spec", {})
+    return {
+        "kind": obj["kind"],
+        "metadata": {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta},
+        "spec": {
+            key: spec[key] for key in ("clusterQueue", "cohortName", "parentName", "resourceGroups") if key in spec
+        },
+    }
 
 
 def _metadata(meta: dict[str, Any]) -> dict[str, Any]:

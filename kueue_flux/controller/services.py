@@ -5,7 +5,7 @@ queued did that, services could fill the quota, and none of their MiniClusters w
 LocalQueue one MiniCluster after the other gets its services: at most one holds them without having been admitted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kueue_flux.api.conditions import ConditionType
@@ -42,12 +42,14 @@ class Services:
         workload: The Job's Workload; None without Kueue, or before Kueue made it.
         pods: The Job's pods that are not being deleted; one, or none.
         holdup: What keeps the pod from starting, where it does not say so itself.
+        never: Why they can never be given what they ask for, as things are.
     """
 
     job: Object | None = None
     workload: WorkloadView | None = None
     pods: list[PodView] = field(default_factory=list)
     holdup: Signal | None = None
+    never: Signal | None = None
 
     @property
     def queue(self) -> str | None:
@@ -78,6 +80,8 @@ class Services:
 
     def waits_for(self) -> Signal:
         """Why they have no quota."""
+        if self.never:
+            return Signal(self.never.reason, f"its services come first, and never fit: it {self.never.message}")
         if self.gated:
             return Signal("ServicesPending", f"another MiniCluster of queue {self.queue} is getting its services first")
         waiting = self.workload.waiting if self.workload else None
@@ -139,12 +143,20 @@ class Turns:
         miniclusters: Store of MiniClusters.
         jobs: Store of Jobs, with the index BY_QUEUE.
         workloads: Store of Workloads, indexed by owner.
+        never_fits: Says whether a Job can never be given what it asks for.
     """
 
-    def __init__(self, miniclusters: Store, jobs: Store, workloads: Store) -> None:
+    def __init__(
+        self,
+        miniclusters: Store,
+        jobs: Store,
+        workloads: Store,
+        never_fits: Callable[[Object], bool] = lambda job: False,
+    ) -> None:
         self._miniclusters = miniclusters
         self._jobs = jobs
         self._workloads = workloads
+        self._never_fits = never_fits
 
     def next(self, namespace: str, queue: str | None) -> Key | None:
         """The MiniCluster that is to get its services now; None where another is still on its way, or none waits."""
@@ -197,19 +209,26 @@ class Turns:
             return False
         if not (_belongs_to(services, mc) and _belongs_to(job, mc)):
             return False
+        if self._never_fits(services) or self._never_fits(job):
+            return False
         hopeless = HOPELESS_THOUGH_GATED if is_gated(services) else HOPELESS
         views = [workload_of(self._workloads, each) for each in (services, job)]
         return all(view is not None and not (view.waiting and view.waiting.reason in hopeless) for view in views)
 
 
 def workload_of(workloads: Store, job: Object) -> WorkloadView | None:
-    """What Kueue says of a Job; of several Workloads, while Kueue replaces one by another, the newest counts."""
-    newest = max(
+    """What Kueue says of a Job."""
+    newest = newest_workload(workloads, job)
+    return workload.read(newest) if newest else None
+
+
+def newest_workload(workloads: Store, job: Object) -> Object | None:
+    """The Workload of a Job; of several, while Kueue replaces one by another, the newest counts."""
+    return max(
         (w for w in workloads.owned_by(job["metadata"]["uid"]) if "deletionTimestamp" not in w["metadata"]),
         key=lambda w: (w["metadata"]["creationTimestamp"], w["metadata"]["name"]),
         default=None,
     )
-    return workload.read(newest) if newest else None
 
 
 def _minicluster_of(services: Object) -> Key:

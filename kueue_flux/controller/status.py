@@ -126,14 +126,17 @@ def quota(facts: Facts, now: datetime) -> tuple[bool, Signal]:
             "running, that its batch/job integration is on, that this namespace matches its "
             f"managedJobsNamespaceSelector{_and_priority_class(facts)}",
         )
-    if facts.services and facts.gated and not facts.services.admitted:
-        return False, facts.services.waits_for()
     if facts.workload.quota_reserved or facts.workload.admission:
         return True, Signal("QuotaReserved", f"quota is reserved for Workload {facts.workload.name}")
     waiting = facts.workload.waiting or Signal("Pending", "")
+    if facts.never and waiting.reason != "Deactivated":
+        return False, facts.never
+    if facts.services and facts.gated and not facts.services.admitted:
+        return False, facts.services.waits_for()
     message = waiting.message
     if facts.position is not None:
-        message = f"position {facts.position} in the queue (0 is next): {message}"
+        behind = f", behind {facts.behind}" if facts.behind else ""
+        message = f"position {facts.position} in the queue (0 is next){behind}: {message}"
     return False, Signal(waiting.reason or "Pending", message)
 
 
@@ -323,6 +326,7 @@ WARNINGS = frozenset(
         "KueueNotReady",
         "NameTaken",
         "ConflictingController",
+        "ExceedsMaxQuota",
         "SpecChanged",
         "Refused",
     }

@@ -5,48 +5,40 @@ repeated at any time. The status is written once, after the last of them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from kueue_flux.api.container import MiniClusterContainer
 from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.controller import accepted, mounts, status
-from kueue_flux.controller.conflicts import CLOCK_SKEW, HOLD, Conflicts
-from kueue_flux.controller.facts import Facts
-from kueue_flux.controller.pods import IMAGE_REASONS, PodView
-from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS, SECRETS
-from kueue_flux.controller.services import SPEC_CHANGED, Services
+from kueue_flux.controller.changes import follow
+from kueue_flux.controller.conflicts import CLOCK_SKEW, HOLD
+from kueue_flux.controller.pods import IMAGE_REASONS, PodView, unmounted_since
+from kueue_flux.controller.resources import FOREIGN_WRITERS, JOBS, MINICLUSTERS
+from kueue_flux.controller.restore import restore
+from kueue_flux.controller.services import Services
+from kueue_flux.controller.turn import REFUSED, Turn, refused, stamp
 from kueue_flux.controller.writes import (
     ConflictingControllerError,
     LeftoverError,
     NameTakenError,
     Written,
     create,
-    create_if_missing,
     delete_files,
     delete_pods,
     pods_run,
     write_files,
 )
 from kueue_flux.kueue import labels as kueue
-from kueue_flux.kueue.workload import Admission, Signal
+from kueue_flux.kueue.workload import Signal
 from kueue_flux.manifests import after_admission, before_admission, for_convenience
-from kueue_flux.manifests.common import certificate_name
 from kueue_flux.manifests.services import services_job
-from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.errors import ApiError
-from kueue_flux.runtime.resource import Key, Object
-from kueue_flux.runtime.store import Store
+from kueue_flux.runtime.resource import Object
 
-# Answers that the same request will get again until somebody changes the MiniCluster, a policy or a quota.
-REFUSED = frozenset({400, 403, 422})
 # The Job controller makes pods within a second or two.
 PODS_GRACE = timedelta(seconds=10)
 # How long a service may run before it takes connections, without anything being said.
 DEAF_GRACE = timedelta(seconds=30)
-# How often it is looked for what somebody may have deleted of a MiniCluster: while brokers are missing, and else.
-LOOK, LOOK_WHILE_UP = timedelta(minutes=1), timedelta(minutes=10)
 KUEUE_RETRY = timedelta(seconds=2)
 # Its service, and, where its webhooks are registered by address, their names (Kueue 0.19, config/components/webhook).
 KUEUE_WEBHOOKS = ("kueue", '"mjob.kb.io"', '"vjob.kb.io"')
@@ -55,52 +47,6 @@ CERTIFICATE_EXPOSED = (
     "everybody who may read this MiniCluster can read the certificate in spec.flux.curveCert, and may join its "
     "brokers: put it into a Secret and name that in spec.flux.curveCertSecret"
 )
-
-
-@dataclass
-class Turn:
-    """One turn of the loop over one MiniCluster.
-
-    Attributes:
-        client: The API client.
-        jobs: The store of Jobs; what a step creates is put there at once.
-        facts: What is known; `facts.job` is set by the step that creates it.
-        obj: The MiniCluster as stored.
-        now: The time of this turn.
-        cluster_domain: The cluster's DNS domain.
-        conflicts: What was seen of other operators.
-        record: `status.admission` as it will be written.
-        restored: When it was last looked for what a MiniCluster needs.
-        has_turn: Says whether it is this MiniCluster's turn to get its services.
-        trouble: Why the MiniCluster or its last change is not accepted.
-        events: What to tell the user: (type, reason, note), sent after the status is written.
-        again: Seconds after which to look again although nothing may have changed.
-        injected: How often files were written, for `status.admissions`.
-        cleared: The files of the finished run were deleted; `record` stays, to show what was admitted.
-        gone: The MiniCluster was deleted by this turn.
-    """
-
-    client: Client
-    jobs: Store
-    facts: Facts
-    obj: dict[str, Any]
-    now: datetime
-    cluster_domain: str
-    conflicts: Conflicts
-    restored: dict[Key, datetime]
-    record: dict[str, Any] | None = None
-    has_turn: Callable[[], bool] = lambda: True
-    trouble: Signal | None = None
-    events: list[tuple[str, str, str]] = field(default_factory=list)
-    again: float | None = None
-    injected: int = 0
-    cleared: bool = False
-    gone: bool = False
-
-    def wake(self, delay: timedelta) -> None:
-        """Ask for another turn after `delay`, if none is due earlier."""
-        seconds = max(delay.total_seconds(), 0.05)
-        self.again = seconds if self.again is None else min(self.again, seconds)
 
 
 Step = Callable[[Turn], Awaitable[bool]]
@@ -162,7 +108,7 @@ async def declare(turn: Turn) -> bool:
             return False
         if error.status not in REFUSED and not away:
             raise
-        turn.trouble = _refused(error)
+        turn.trouble = refused(error)
         turn.wake(timedelta(seconds=30))
         return False
     turn.jobs.put(created)
@@ -187,27 +133,6 @@ async def _create_if_free(turn: Turn, manifest: Object) -> None:
     except NameTakenError as taken:
         others = f"reach it as {turn.facts.mc.name}-0.{turn.facts.mc.headless_name}"
         turn.events.append(("Warning", "NameTaken", f"{taken.what} is there and is not ours: {others}"))
-
-
-async def compare(turn: Turn) -> bool:
-    """Say so where the specification was changed after the Job was made from it: the Job keeps the first."""
-    job = turn.facts.job
-    if job is None or turn.facts.finished:
-        return True
-    if accepted.is_changed(turn.obj, job):
-        turn.trouble = Signal(
-            SPEC_CHANGED,
-            "spec was changed after the Job was created, and the Job keeps the first one: undo the change, or delete "
-            "this MiniCluster and submit the new one",
-        )
-    elif turn.facts.mc.queue and turn.facts.queue != turn.facts.mc.queue:
-        was = f"queue {turn.facts.queue}" if turn.facts.queue else "no queue"
-        turn.trouble = Signal(
-            SPEC_CHANGED,
-            f"the queue was changed to {turn.facts.mc.queue} after the Job was created for {was}: "
-            "undo the change, or delete this MiniCluster and submit it again",
-        )
-    return True
 
 
 async def withdraw(turn: Turn) -> bool:
@@ -249,11 +174,11 @@ async def serve(turn: Turn) -> bool:
             turn.trouble = Signal("NameTaken", f"{taken}: its services cannot be started again")
             turn.wake(timedelta(seconds=30))
     elif services.gated and (services.queue is None or turn.has_turn()):
-        services.job = await _patch_job(turn, services.job, UNGATED)
+        services.job = await turn.patch_job(services.job, UNGATED)
     elif services.queue is None and services.suspended:
-        services.job = await _patch_job(turn, services.job, {"spec": {"suspend": False}})
+        services.job = await turn.patch_job(services.job, {"spec": {"suspend": False}})
     elif services.admitted and facts.gated:
-        facts.job = await _patch_job(turn, facts.job, UNGATED)
+        facts.job = await turn.patch_job(facts.job, UNGATED)
     return True
 
 
@@ -270,12 +195,6 @@ async def _delete_job(turn: Turn, job: Object) -> None:
     except ApiError as error:
         if not (error.not_found or error.conflict):
             raise
-
-
-async def _patch_job(turn: Turn, job: Object, patch: Object) -> Object:
-    meta = job["metadata"]
-    turn.jobs.put(await turn.client.merge_patch(JOBS, meta["name"], patch, meta["namespace"]))
-    return turn.jobs.get(meta["namespace"], meta["name"]) or job
 
 
 async def inject(turn: Turn) -> bool:
@@ -301,7 +220,7 @@ async def inject(turn: Turn) -> bool:
     except ApiError as error:
         if error.status not in REFUSED:
             raise
-        turn.trouble = _refused(error)
+        turn.trouble = refused(error)
         turn.wake(timedelta(seconds=30))
         return False
     if turn.record is not None or written == Written.REPLACED or (early and written == Written.CREATED):
@@ -319,59 +238,7 @@ async def start(turn: Turn) -> bool:
     """Unsuspend a Job that has no queue; any other is Kueue's to unsuspend."""
     facts = turn.facts
     if facts.job and facts.queue is None and facts.suspended and turn.record and not facts.decided:
-        await _patch_job(turn, facts.job, {"spec": {"suspend": False}})
-    return True
-
-
-async def restore(turn: Turn) -> bool:
-    """Make again what somebody has deleted: what pods wait for soon, the rest when it is looked for now and again."""
-    facts = turn.facts
-    if turn.record is None or facts.admission is None or facts.decided or facts.finished:
-        return True
-    key, since = (facts.mc.namespace, facts.mc.name), _unmounted_since(facts.pods)
-    last = turn.restored.setdefault(key, turn.now)  # all of it has just been made, or may well be there
-    up = sum(pod.ready for pod in facts.pods) >= turn.record["size"]
-    due = last + (LOOK_WHILE_UP if up else LOOK)
-    if since is not None and last < since + mounts.GRACE:
-        due = since + mounts.GRACE
-    if not _is_due(turn, due):
-        return True
-    turn.restored[key] = turn.now
-    turn.wake(LOOK_WHILE_UP if up else LOOK)
-    *others, _ = before_admission(facts.mc)
-    for manifest in (*others, *for_convenience(facts.mc)):
-        await _restored(turn, manifest)
-    if since is not None:
-        await _restore_files(turn, facts.admission)
-    return True
-
-
-async def _restore_files(turn: Turn, admission: Admission) -> None:
-    mc = turn.facts.mc
-    files = after_admission(mc, admission, now=turn.now, cluster_domain=turn.cluster_domain)
-    # the user's own certificate is the same again
-    same = certificate_name(mc.name) if mc.spec.flux.curve_cert else None
-    names = [manifest["metadata"]["name"] for manifest in files if manifest["kind"] == SECRETS.kind]
-    secrets = [name for name in names if name != same]
-    lost = await mounts.missing_secrets(turn.client, mc.namespace, secrets)
-    if lost and await pods_run(turn.client, mc.namespace, mc.uid):
-        # No two Secrets are alike: what runs has another certificate than what is yet to start will get.
-        await delete_pods(turn.client, mc.namespace, mc.uid)
-    for manifest in files:
-        await _restored(turn, manifest)
-
-
-async def _restored(turn: Turn, manifest: Object) -> bool:
-    what = f"{manifest['kind']} {manifest['metadata']['name']}"
-    try:
-        if not await create_if_missing(turn.client, manifest):
-            return False
-    except ApiError as error:
-        if error.status not in REFUSED:
-            raise
-        turn.events.append(("Warning", "NotRestored", f"{what} is gone and cannot be created again: {error.message}"))
-        return False
-    turn.events.append(("Warning", "Restored", f"{what} was gone, and is created again"))
+        await turn.patch_job(facts.job, {"spec": {"suspend": False}})
     return True
 
 
@@ -387,7 +254,7 @@ async def look_into_delays(turn: Turn) -> bool:
         return True
     if not facts.pods:
         started = facts.job["status"].get("startTime") if facts.job else None
-        if started is not None and _is_due(turn, datetime.fromisoformat(started) + PODS_GRACE):
+        if started is not None and turn.is_due(datetime.fromisoformat(started) + PODS_GRACE):
             facts.holdup = Signal(
                 "PodsNotCreated",
                 f"Job {facts.mc.name} has made no pods in {PODS_GRACE.seconds} s: kubectl describe job "
@@ -407,18 +274,13 @@ async def look_into_delays(turn: Turn) -> bool:
 async def _unmounted(
     turn: Turn, pods: list[PodView], containers: list[MiniClusterContainer], secrets: Iterable[str] = ()
 ) -> Signal | None:
-    since = _unmounted_since(pods)
+    since = unmounted_since(pods)
     if since is None or not (secrets or any(container.volumes for container in containers)):
         return None
-    if not _is_due(turn, since + mounts.GRACE):
+    if not turn.is_due(since + mounts.GRACE):
         return None
     turn.wake(mounts.GRACE)
     return await mounts.unmounted(turn.client, turn.facts.mc.namespace, containers, secrets)
-
-
-def _unmounted_since(pods: list[PodView]) -> datetime | None:
-    since = [datetime.fromisoformat(pod.unmounted_since) for pod in pods if pod.unmounted_since]
-    return min(since, default=None)
 
 
 def _deaf(turn: Turn, services: Services) -> Signal | None:
@@ -426,18 +288,11 @@ def _deaf(turn: Turn, services: Services) -> Signal | None:
     ports = {service.name: service.ports for service in turn.facts.mc.spec.services}
     for pod in services.pods:
         for name, since in pod.starting:
-            if _is_due(turn, datetime.fromisoformat(since) + DEAF_GRACE):
+            if turn.is_due(datetime.fromisoformat(since) + DEAF_GRACE):
                 port = next(iter(ports.get(name, [])), "")
                 said = f"container {name} has taken no connections on port {port} in {DEAF_GRACE.seconds} s"
                 return Signal("ServicesNotReady", f"pod {pod.name}: {said}")
     return None
-
-
-def _is_due(turn: Turn, moment: datetime) -> bool:
-    """Whether a moment has come; asks for a turn when it does."""
-    if moment > turn.now:
-        turn.wake(moment - turn.now)
-    return moment <= turn.now
 
 
 async def wait(turn: Turn) -> bool:
@@ -475,7 +330,7 @@ async def expire(turn: Turn) -> bool:
 STEPS: tuple[Step, ...] = (
     notice_others,
     declare,
-    compare,
+    follow,
     withdraw,
     serve,
     inject,
@@ -487,21 +342,11 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def stamp(when: datetime) -> str:
-    """A time as Kubernetes writes it, with microseconds (metav1.MicroTime)."""
-    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def _taken(mc: MiniCluster, taken: NameTakenError) -> Signal:
     if mc.spec.network.headless_name and taken.what == f"Service {mc.headless_name}":
         remedy = "choose another spec.network.headlessName, or wait for the MiniCluster that has this one"
         return Signal("NameTaken", f"{taken.what} is there and is not ours: {remedy}")
     return Signal("NameTaken", str(taken))
-
-
-def _refused(error: ApiError) -> Signal:
-    # The API server, or an admission webhook or policy: its words are the best there are.
-    return Signal("Refused", f"the API server refuses what this MiniCluster needs: {error.message}")
 
 
 def _conflict(what: str) -> Signal:

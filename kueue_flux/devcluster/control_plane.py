@@ -15,11 +15,12 @@ import random
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -181,6 +182,7 @@ def up(
     client_qps: int = 200,
     client_burst: int = 400,
     audit_user: str | None = None,
+    kueue: Mapping[str, Any] | None = None,
 ) -> Cluster:
     """Make sure that a control plane runs; one that runs already is brought to these settings.
 
@@ -196,6 +198,7 @@ def up(
             defaults (20 and 50) would be all that a benchmark measures.
         client_burst: requests they may make at once.
         audit_user: log every request of this user (see `Cluster.audit_log`); no audit where None.
+        kueue: settings of Kueue's that are to be otherwise than it ships them.
 
     Raises:
         DevClusterError: a program cannot be built, or does not start.
@@ -217,7 +220,7 @@ def up(
         with progress.stage(f"start the controllers, Kueue {versions.KUEUE} and {nodes} nodes"):
             processes.start("kube-controller-manager", commands.controller_manager(client_qps, client_burst))
             processes.start("kube-scheduler", commands.scheduler(client_qps, client_burst))
-            processes.start("kueue", commands.kueue(_install_kueue(cluster)))
+            processes.start("kueue", commands.kueue(_install_kueue(cluster, kueue)))
             _start_kwok(cluster, commands, pod_seconds)
             kwok.set_nodes(cluster.api, nodes, cpu=node_cpu, memory_gib=node_memory_gib)
             _wait(cluster, "kwok", lambda: kwok.ready_nodes(cluster.api) == nodes)
@@ -282,7 +285,7 @@ def _prepare(name: str, directory: Path) -> Cluster:
     return cluster
 
 
-def _install_kueue(cluster: Cluster) -> Path:
+def _install_kueue(cluster: Cluster, settings: Mapping[str, Any] | None) -> Path:
     module = binaries.module_dir("sigs.k8s.io/kueue", versions.KUEUE)
     pki = cluster.directory / "pki"
     webhook, visibility = cluster.ports["kueue-webhook"], cluster.ports["kueue-visibility"]
@@ -302,6 +305,7 @@ def _install_kueue(cluster: Cluster) -> Path:
         webhook=webhook,
         visibility=visibility,
         certificates=pki / "kueue",
+        settings=settings,
     )
     return _configuration_file(cluster.directory, "kueue", configuration)
 

@@ -12,6 +12,7 @@ that, it wants its metrics certificate below /etc, where only root can write.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,16 @@ VISIBILITY_VERSIONS = ("v1beta1", "v1beta2")
 PREFIX = "kueue-"
 
 
-def configuration(module: Path, *, health: int, metrics: int, webhook: int, visibility: int, certificates: Path) -> str:
+def configuration(
+    module: Path,
+    *,
+    health: int,
+    metrics: int,
+    webhook: int,
+    visibility: int,
+    certificates: Path,
+    settings: Mapping[str, Any] | None = None,
+) -> str:
     """Kueue's configuration file: the one it ships with, listening on the loopback interface.
 
     Args:
@@ -42,6 +52,7 @@ def configuration(module: Path, *, health: int, metrics: int, webhook: int, visi
         webhook: port of the webhooks.
         visibility: port of the visibility API.
         certificates: folder with the webhooks' tls.crt and tls.key.
+        settings: what else is to be otherwise, such as `{"fairSharing": {}}`.
     """
     shipped = module / "config/components/manager/controller_manager_config.yaml"
     config: dict[str, Any] = yaml.safe_load(shipped.read_text())
@@ -50,7 +61,7 @@ def configuration(module: Path, *, health: int, metrics: int, webhook: int, visi
     config["webhook"] = {"host": "127.0.0.1", "port": webhook, "certDir": str(certificates)}
     config["visibilityServer"] = {"bindAddress": "127.0.0.1", "bindPort": visibility}
     config["leaderElection"] = {"leaderElect": False}
-    return yaml.safe_dump(config)
+    return yaml.safe_dump({**config, **(settings or {})})
 
 
 def create_authority() -> Authority:

@@ -69,14 +69,49 @@ def _pending(item: Mapping[str, Any]) -> Pending:
     )
 
 
-def positions(summary: Mapping[str, Any]) -> dict[str, int]:
-    """Read a PendingWorkloadsSummary.
+NEAR = 10
+"""Up to where it is told who is ahead."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pending Workload stands.
+
+    Attributes:
+        position: In its ClusterQueue, from 0: quota is handed out there, and a LocalQueue's own order hides whoever
+            is ahead in another namespace.
+        next: The Workload or Job directly ahead of it in its LocalQueue; empty for none.
+        same: How many are ahead of it in its LocalQueue.
+    """
+
+    position: int
+    next: str = ""
+    same: int = 0
+
+    @property
+    def behind(self) -> str:
+        """Who is ahead, in words; empty where nobody is, or too many are for that to be of use."""
+        if self.position >= NEAR:
+            return ""
+        others = max(0, self.position - self.same)
+        parts = [
+            self.next,
+            f"{self.same - 1} more of this queue" if self.same > 1 else "",
+            f"{others} of other queues" if others else "",
+        ]
+        *most, last = [part for part in parts if part] or [""]
+        return f"{', '.join(most)} and {last}" if most else last
+
+
+def places(summary: Mapping[str, Any]) -> dict[str, Place]:
+    """Read the PendingWorkloadsSummary of a LocalQueue.
 
     Args:
         summary: The answer of :func:`pending_workloads_path`.
 
     Returns:
-        Workload name -> position in its ClusterQueue, from 0: quota is handed out there, and a
-        LocalQueue's own order hides whoever is ahead in another namespace.
+        Workload name -> its place.
     """
-    return {item.workload: item.position for item in pending(summary)}
+    found = sorted(pending(summary), key=lambda each: each.position)
+    names = ["", *(each.owner.name or each.workload for each in found)]
+    return {each.workload: Place(each.position, names[index], index) for index, each in enumerate(found)}

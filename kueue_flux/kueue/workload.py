@@ -170,11 +170,17 @@ def _waiting(
     if not reserved:
         condition = conditions.get("QuotaReserved")
         return _signal(condition) if condition else Signal("PendingEvaluation", "Kueue has not looked at it yet")
-    pending = [c["name"] for c in status.get("admissionChecks", []) if c.get("state") != "Ready"]
+    pending = [_check(c) for c in status.get("admissionChecks", []) if c.get("state") != "Ready"]
     if pending:
         return Signal("AdmissionChecks", f"quota is reserved; waiting for admission checks: {', '.join(pending)}")
     condition = conditions.get("Admitted")
     return _signal(condition) if condition else Signal("Pending", "quota is reserved; admission follows")
+
+
+def _check(check: Mapping[str, Any]) -> str:
+    """An admission check, and what its controller says of it."""
+    said = check.get("message", "")
+    return f"{check['name']} ({said})" if said else str(check["name"])
 
 
 def _deactivated(name: str, conditions: Mapping[str, Mapping[str, Any]]) -> Signal:

@@ -44,7 +44,7 @@ def config_map(mc: MiniCluster, admission: Admission, cluster_domain: str = "clu
         "metadata": meta,
         "data": {
             layout.BROKER_FILE: broker_toml(broker, broker_config.read(mc.spec.flux.broker_config)),
-            layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank)),
+            layout.RESOURCES_FILE: json.dumps(resource_set(hosts, mc.cores_per_rank, mc.gpus_per_rank)),
             layout.SIZE_FILE: str(len(hosts)),
             layout.TASKS_FILE: str(admitted_tasks(mc, len(hosts))),
             **scripts(),

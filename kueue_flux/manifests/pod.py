@@ -58,8 +58,8 @@ def pod_template(mc: MiniCluster) -> dict[str, Any]:
         for built in (*spec["containers"], *spec.get("initContainers", [])):
             _use_node_ports(built)
     template: dict[str, Any] = {"metadata": {"labels": {**pod.labels, **pod_labels(mc)}}, "spec": spec}
-    if pod.annotations:
-        template["metadata"]["annotations"] = pod.annotations
+    if annotations := {**pod.annotations, **mc.topology}:
+        template["metadata"]["annotations"] = annotations
     return template
 
 

@@ -55,9 +55,22 @@ class BadInput:
 
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+REQUIRED, PREFERRED, UNCONSTRAINED = (
+    f"kueue.x-k8s.io/podset-{way}-topology" for way in ("required", "preferred", "unconstrained")
+)
+SLICE_REQUIRED = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
+RACK = "cloud.example.com/rack"
 MAX_EXEC = "kueue.x-k8s.io/max-exec-time-seconds"
 ARCHIVE = "spec.archive.path"
 V, C = "volumes", "containers"
+
+
+def annotated(**annotations: str) -> Object:
+    """A MiniCluster of four pods with these annotations."""
+    return minicluster(metadata={"annotations": annotations})
+
+
 ENVIRONMENT = "an environment variable's name has"
 
 INVALID = [
@@ -750,6 +763,72 @@ INVALID = [
         f"metadata.labels.{MAX_EXEC}",
         "'1h' is not a whole number of seconds",
         at_apply=False,
+    ),
+    BadInput(
+        "two topologies",
+        annotated(**{REQUIRED: RACK, PREFERRED: RACK}),
+        f"metadata.annotations.{PREFERRED}",
+        f"contradicts {REQUIRED}",
+        at_apply=False,
+    ),
+    BadInput(
+        "two topologies in two places",
+        minicluster({"pod": {"annotations": {UNCONSTRAINED: "true"}}}, metadata={"annotations": {REQUIRED: RACK}}),
+        f"spec.pod.annotations.{UNCONSTRAINED}",
+        f"contradicts {REQUIRED}",
+        at_apply=False,
+    ),
+    BadInput(
+        "another topology of the pods",
+        minicluster({"pod": {"annotations": {REQUIRED: "other"}}}, metadata={"annotations": {REQUIRED: RACK}}),
+        f"spec.pod.annotations.{REQUIRED}",
+        f"'other' contradicts metadata.annotations, '{RACK}'",
+        at_apply=False,
+    ),
+    BadInput(
+        "topology that is no label",
+        annotated(**{PREFERRED: "my rack"}),
+        f"metadata.annotations.{PREFERRED}",
+        "'my rack' is not the node label of a topology's level",
+        at_apply=False,
+    ),
+    BadInput(
+        "topology of the pods that is no label",
+        minicluster({"pod": {"annotations": {REQUIRED: ""}}}),
+        f"spec.pod.annotations.{REQUIRED}",
+        "'' is not the node label of a topology's level",
+        at_apply=False,
+    ),
+    BadInput(
+        "unconstrained by what",
+        annotated(**{UNCONSTRAINED: RACK}),
+        f"metadata.annotations.{UNCONSTRAINED}",
+        "is neither true nor false",
+        at_apply=False,
+    ),
+    BadInput(
+        "slices of no size",
+        annotated(**{SLICE_REQUIRED: RACK}),
+        f"metadata.annotations.{SLICE_REQUIRED}",
+        f"needs {SLICE_SIZE}",
+        at_apply=False,
+    ),
+    BadInput(
+        "slices within nothing",
+        annotated(**{SLICE_SIZE: "2"}),
+        f"metadata.annotations.{SLICE_SIZE}",
+        f"needs {SLICE_REQUIRED}",
+        at_apply=False,
+    ),
+    *(
+        BadInput(
+            f"slices of {size!r} of four pods",
+            annotated(**{SLICE_REQUIRED: RACK, SLICE_SIZE: size}),
+            f"metadata.annotations.{SLICE_SIZE}",
+            "is not a number of pods by which spec.size, 4, can be divided",
+            at_apply=False,
+        )
+        for size in ("3", "8", "0", "two", "-2", "")
     ),
     BadInput(
         "certificate that is none",

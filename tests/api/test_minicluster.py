@@ -169,6 +169,23 @@ def test_cores(resources: dict[str, Any], tasks: int, size: int, cores: int) -> 
     assert MiniCluster.from_object(obj).cores_per_rank == cores
 
 
+@pytest.mark.parametrize(
+    ("limits", "gpus"),
+    [
+        ({}, 0),
+        ({"nvidia.com/gpu": 2, "cpu": 8}, 2),
+        ({"amd.com/gpu": "4"}, 4),
+        ({"gpu.intel.com/i915": 1}, 1),
+        ({"gpu.intel.com/xe": 3, "gpu.intel.com/memory.max": "8Gi"}, 3),
+        ({"nvidia.com/mig-1g.5gb": 7}, 0),
+    ],
+)
+def test_gpus_are_the_whole_ones_of_the_container_that_runs_flux(limits: dict[str, Any], gpus: int) -> None:
+    runs_flux = {"name": "app", "runFlux": True, "resources": {"limits": limits}}
+    sidecar = {"name": "log", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    assert MiniCluster.from_object(with_containers(sidecar, runs_flux)).gpus_per_rank == gpus
+
+
 def test_what_was_set_and_nothing_else_is_sent() -> None:
     obj = minicluster({"flux": {"logLevel": 6}})
     assert MiniCluster.from_object(obj).to_object() == obj

@@ -11,7 +11,20 @@ from kueue_flux.api.minicluster import MiniCluster
 from kueue_flux.api.problems import InvalidMiniCluster
 from kueue_flux.api.schema import structural
 from kueue_flux.api.unsupported import NO_EFFECT, REFUSALS
-from tests.api.bad_inputs import Object, minicluster, with_container, with_containers, with_service
+from tests.api.bad_inputs import (
+    PREFERRED,
+    RACK,
+    REQUIRED,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+    Object,
+    annotated,
+    minicluster,
+    with_container,
+    with_containers,
+    with_service,
+)
 
 KUEUE_LABEL = {"kueue.x-k8s.io/queue-name": "a"}
 
@@ -223,6 +236,56 @@ def test_what_would_fool_kueue_is_refused() -> None:
     }
 
 
-def test_topology_annotations_of_the_pods_are_welcome() -> None:
-    annotation = {"kueue.x-k8s.io/podset-required-topology": "cloud.example.com/rack"}
-    assert problems(minicluster({"pod": {"annotations": annotation}})) == {}
+TOPOLOGIES: list[Object] = [
+    {REQUIRED: RACK},
+    {PREFERRED: "kubernetes.io/hostname"},
+    {UNCONSTRAINED: "true"},
+    {SLICE_REQUIRED: RACK, SLICE_SIZE: "2"},
+    {PREFERRED: "cloud.example.com/block", SLICE_REQUIRED: RACK, SLICE_SIZE: "4"},
+]
+
+
+@pytest.mark.parametrize("annotations", TOPOLOGIES, ids=str)
+def test_topology_annotations_are_welcome(annotations: Object) -> None:
+    for obj in (minicluster({"pod": {"annotations": annotations}}), annotated(**annotations)):
+        assert problems(obj) == {}
+        assert MiniCluster.from_object(obj).topology == annotations
+
+
+TOO_EARLY: dict[str, str] = {
+    "kueue.x-k8s.io/elastic-job": "growing and shrinking while it runs is not supported yet; set spec.size",
+    "kueue.x-k8s.io/prebuilt-workload-name": "a Workload that is there before the Job is not supported; remove it",
+    "kueue.x-k8s.io/job-min-parallelism": "partial admission is asked for by a field; set spec.minSize, and remove it",
+    "kueue.x-k8s.io/multikueue-origin": "running on another cluster (MultiKueue) is not supported yet; remove it",
+    "kueue.x-k8s.io/podset-group-name": "all pods of a MiniCluster are one group already; remove it",
+    "kueue.x-k8s.io/podset-slice-required-topology-constraints": "only one size of slice is supported yet; set",
+    "kueue.x-k8s.io/admission-gated-by": "would change what Kueue makes of the Job; remove it; the annotations that",
+    "provreq.kueue.x-k8s.io/ValidUntilSeconds": "would change what Kueue makes of the Job; remove it; the annotations",
+}
+
+
+@pytest.mark.parametrize("key", TOO_EARLY)
+def test_what_is_asked_of_kueue_too_early_is_refused_in_its_place(key: str) -> None:
+    places = {
+        f"metadata.annotations.{key}": annotated(**{key: "true"}),
+        f"spec.pod.annotations.{key}": minicluster({"pod": {"annotations": {key: "true"}}}),
+    }
+    for field, obj in places.items():
+        with pytest.raises(InvalidMiniCluster) as raised:
+            MiniCluster.from_object(obj)
+        (problem,) = raised.value.problems
+        assert (problem.field, problem.reason) == (field, "UnsupportedField")
+        assert str(problem).startswith(f"{field}: {TOO_EARLY[key]}")
+
+
+def test_a_label_that_kueue_is_not_told_is_refused() -> None:
+    labels = {**KUEUE_LABEL, "kueue.x-k8s.io/prebuilt-workload-name": "w", "team": "hpc"}
+    field = "metadata.labels.kueue.x-k8s.io/prebuilt-workload-name"
+    assert problems(minicluster(metadata={"labels": labels})) == {field: "UnsupportedField"}
+
+
+def test_other_annotations_are_nobodys_business() -> None:
+    assert (
+        problems(annotated(**{"example.com/note": "x y", "kubectl.kubernetes.io/last-applied-configuration": "{}"}))
+        == {}
+    )

@@ -92,6 +92,22 @@ def test_whether_it_asks_for_more_than_the_queue_ever_has(reason, message, excee
     assert not Status.from_object(objects.running()).exceeds_quota
 
 
+def test_our_own_words_for_it_are_about_the_fewest_nodes():
+    message = (
+        "asks for at least 2 nodes x 8 cpu = 16 cpu; ClusterQueue q can give at most 8 (8 of its own): ask for less"
+    )
+    waiting = minicluster("hello", ACCEPTED, ("QuotaReserved", "False", "ExceedsMaxQuota", message))
+    waiting["spec"]["minSize"] = 2
+    assert Status.from_object(waiting).exceeds_quota
+
+
+@pytest.mark.parametrize("behind", ["", ", behind hello", ", behind hello, 2 more of this queue and 3 of other queues"])
+def test_the_position_is_no_part_of_the_message(behind):
+    message = f"position 3 in the queue (0 is next){behind}: 2 more cpu needed"
+    waiting = minicluster("hello", ACCEPTED, ("QuotaReserved", "False", "WaitingForQuota", message))
+    assert Status.from_object(waiting).message == "2 more cpu needed"
+
+
 def test_the_result():
     assert Status.from_object(objects.failed()).result == Result(
         False, 3, "Failed", "the command exited with code 3 (CommandFailed)"

@@ -7,7 +7,6 @@ runs: `KUEUE_FLUX_TEST_CLUSTER=NAME pytest tests/control_plane`, and `kueue-flux
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,17 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kueue_flux.devcluster import binaries, control_plane, paths
 from kueue_flux.devcluster.control_plane import Cluster
-from kueue_flux.devcluster.errors import DevClusterError
-from kueue_flux.devcluster.progress import Progress
-from tests.control_plane import adapter as adapter_process
-from tests.control_plane import kit
+from kueue_flux.devcluster.kubernetes_api import Manifest
+from tests.control_plane import clusters, kit
 from tests.control_plane.adapter import Adapter
 from tests.control_plane.kit import Namespace
-
-PREFIX = "test-"
-NODES = 10
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,22 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A control plane whose pods run until a test ends them, with the adapter's CRD and RBAC but no adapter."""
-    progress = Progress()
-    try:
-        binaries.ensure(control_plane.PROGRAMS, progress)
-    except DevClusterError as error:
-        pytest.skip(f"the control plane's programs cannot be built here: {error}")
-    _remove_abandoned(progress)
-    kept = os.environ.get("KUEUE_FLUX_TEST_CLUSTER")
-    name = kept or f"{PREFIX}{os.getpid()}"
-    try:
-        cluster = control_plane.up(name, progress, nodes=NODES, pod_seconds=None, audit_user=adapter_process.USER)
-        cluster.api.apply(kit.resource_flavor())
-        adapter_process.install(cluster.api)
-        yield cluster
-    finally:
-        if not kept:
-            control_plane.down(name, progress)
+    with clusters.running() as found:
+        yield found
 
 
 @pytest.fixture
@@ -74,6 +53,21 @@ def make_namespace(cluster: Cluster) -> Iterator[Callable[..., Namespace]]:
     for namespace in made:
         cluster.api.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace.name}})
         cluster.api.delete({"apiVersion": kit.KUEUE, "kind": "ClusterQueue", "metadata": {"name": namespace.name}})
+
+
+@pytest.fixture
+def make(cluster: Cluster) -> Iterator[Callable[[Manifest], str]]:
+    """Makes objects that belong to the whole cluster, and returns their names; they go when the test ends."""
+    made: list[Manifest] = []
+
+    def create(manifest: Manifest) -> str:
+        made.append(cluster.api.create(manifest))
+        name: str = manifest["metadata"]["name"]
+        return name
+
+    yield create
+    for manifest in reversed(made):
+        cluster.api.delete(manifest)
 
 
 @pytest.fixture
@@ -117,11 +111,3 @@ def _shown(log: Path) -> Iterator[None]:
     finally:
         if log.exists():
             print(f"--- the adapter's log\n{log.read_bytes()[start:].decode()}")
-
-
-def _remove_abandoned(progress: Progress) -> None:
-    """Take down what runs that were killed have left."""
-    for directory in paths.state_root().glob(f"{PREFIX}*"):
-        pid = directory.name.removeprefix(PREFIX)
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-            control_plane.down(directory.name, progress)

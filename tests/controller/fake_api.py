@@ -95,7 +95,7 @@ class FakeApi:
         now: The server's clock.
         objects: Everything there is.
         history: Every change, in order; what watches tell.
-        webhooks: Called with each object that is created, and may change or refuse it.
+        webhooks: Called with each object that is created or patched by a client, and may change or refuse it.
     """
 
     now: datetime = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -248,7 +248,10 @@ class FakeClient:
             wanted = patch.get("metadata", {}).get("resourceVersion")
             if wanted is not None and wanted != obj["metadata"]["resourceVersion"]:
                 raise ApiError(409, "Conflict", "the object has been modified")
-            return self.api.update(resource, _merged(obj, patch))
+            changed = _merged(obj, patch)
+            for webhook in self.api.webhooks:
+                webhook(changed)
+            return self.api.update(resource, changed)
 
         return await self._write("patch", resource, name, patch, do)
 

@@ -8,6 +8,7 @@ import pytest
 
 from kueue_flux.controller import positions
 from kueue_flux.controller.positions import INTERVAL_SECONDS, RETRY_SECONDS, Positions, Waiting
+from kueue_flux.kueue.visibility import Place
 from kueue_flux.runtime.errors import ApiError
 
 
@@ -58,7 +59,11 @@ async def test_each_queue_is_asked_once(visibility: Visibility) -> None:
         f"/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/team/localqueues/{queue}/pendingworkloads"
         for queue in ("q", "r")
     ]
-    assert found == {("team", "job-a"): 0, ("team", "job-b"): 1, ("team", "job-c"): 5}
+    assert found == {
+        ("team", "job-a"): Place(0),
+        ("team", "job-b"): Place(1, "job-a", 1),
+        ("team", "job-c"): Place(5),
+    }
     assert told == ["a", "b", "c"]
 
 
@@ -74,7 +79,7 @@ async def test_what_no_longer_waits_is_forgotten(visibility: Visibility) -> None
     await found.poll()
     visibility.queues = {"q": {"job-b": 0}}
     await found.poll()
-    assert found == {("team", "job-b"): 0}
+    assert found == {("team", "job-b"): Place(0)}
     assert told == ["a", "b", "b"]
 
 
@@ -82,7 +87,7 @@ async def test_a_queue_that_does_not_exist_hides_no_other(visibility: Visibility
     visibility.queues = {"r": {"job-c": 5}}
     found, _ = known(visibility, waiting("a"), waiting("c", queue="r"))
     await found.poll()
-    assert found == {("team", "job-c"): 5}
+    assert found == {("team", "job-c"): Place(5)}
 
 
 @pytest.mark.parametrize(
@@ -108,8 +113,27 @@ async def test_deep_in_the_queue_positions_are_told_coarsely(
     await found.poll()
     visibility.queues = {"q": {"job-a": second}}
     await found.poll()
-    assert found["team", "job-a"] == (second if told else first)
+    assert found["team", "job-a"].position == (second if told else first)
     assert heard == ["a"] * (2 if told else 1)
+
+
+async def test_who_is_ahead_may_change_without_a_word_of_its_own(visibility: Visibility) -> None:
+    """A thousand MiniClusters that wait must not be told of each other all the time."""
+    visibility.queues = {"q": {"job-a": 0, "job-b": 2}}
+    found, told = known(visibility, waiting("b"))
+    await found.poll()
+    assert found["team", "job-b"].behind == "job-a and 1 of other queues"
+    visibility.queues = {"q": {"job-c": 1, "job-b": 2}}
+    await found.poll()
+    assert found["team", "job-b"].behind == "job-c and 1 of other queues"
+    assert told == ["b"]
+
+
+async def test_far_behind_nobody_is_named(visibility: Visibility) -> None:
+    visibility.queues = {"q": {"job-a": 0, "job-b": 10}}
+    found, _ = known(visibility, waiting("b"))
+    await found.poll()
+    assert (found["team", "job-b"].position, found["team", "job-b"].behind) == (10, "")
 
 
 @pytest.mark.parametrize(
@@ -138,5 +162,5 @@ def test_a_subscriber_is_called_for_each_change() -> None:
     subscriber: Callable[[str, str], None] = lambda namespace, name: calls.append((namespace, name))  # noqa: E731
     found = Positions(Visibility(), list)  # type: ignore[arg-type]
     found.subscribe(subscriber)
-    found._note(("team", "job-a"), 1, ("team", "a"))
+    found._note(("team", "job-a"), Place(1), ("team", "a"))
     assert calls == [("team", "a")]

@@ -20,6 +20,7 @@ from kueue_flux.controller.resources import (
     SERVICES,
     WORKLOADS,
 )
+from kueue_flux.kueue.visibility import Place
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Object, Resource
@@ -131,10 +132,14 @@ async def test_waiting_tells_kueues_reason_and_the_position(world: World, life: 
     assert world.reasons()["QuotaReserved"] == "False WaitingForQuota"
     assert world.status["workload"] == "job-hello"
     assert "queuePosition" not in world.status
-    world.positions[NAMESPACE, "job-hello"] = 3
+    world.positions[NAMESPACE, "job-hello"] = Place(3, "first", 1)
     await life.settle()
     assert world.status["queuePosition"] == 3
-    assert world.message("QuotaReserved") == "position 3 in the queue (0 is next): 2 more cpu needed"
+    ahead = "position 3 in the queue (0 is next), behind first and 2 of other queues: "
+    assert world.message("QuotaReserved") == ahead + "2 more cpu needed"
+    world.positions[NAMESPACE, "job-hello"] = Place(30)
+    await life.settle()
+    assert world.message("QuotaReserved") == "position 30 in the queue (0 is next): 2 more cpu needed"
 
 
 async def test_a_silent_kueue_is_named_and_looked_at_again_in_time(world: World, life: Life) -> None:
@@ -777,16 +782,6 @@ async def test_new_defaults_of_a_newer_crd_are_no_change(world: World, life: Lif
 
     await life.stage(default)
     assert world.reasons()["Accepted"] == "True Accepted"
-
-
-@pytest.mark.parametrize(("mc", "was"), [(queued(), "queue q"), (minicluster(), "no queue")])
-async def test_a_changed_queue_is_told(world: World, life: Life, mc: MiniClusterBuilder, was: str) -> None:
-    await submit(life, mc)
-    await life.stage(
-        lambda: world.edit(MINICLUSTERS, lambda obj: obj["metadata"].setdefault("labels", {}).update({QUEUE: "other"}))
-    )
-    assert world.reasons()["Accepted"] == "False SpecChanged"
-    assert world.message("Accepted").startswith(f"the queue was changed to other after the Job was created for {was}:")
 
 
 async def test_a_changed_spec_of_a_finished_run_is_nobodys_business(world: World, life: Life) -> None:

@@ -5,12 +5,14 @@ from typing import Any
 from kueue_flux.controller import pods
 from kueue_flux.controller.resources import (
     FOREIGN_WRITERS,
+    REQUEST,
     keep_job,
     keep_minicluster,
     keep_pod,
     keep_workload,
 )
 from kueue_flux.kueue import workload as kueue
+from kueue_flux.kueue.capacity import read_request
 from tests import builders
 from tests.builders import minicluster
 
@@ -40,6 +42,7 @@ def test_a_workload_is_read_the_same_from_what_is_kept() -> None:
         assert kueue.read(kept) == kueue.read(built.obj())
         assert kueue.job_uid(kept) == JOB.obj()["metadata"]["uid"]
         assert "template" not in str(kept)
+        assert kept[REQUEST] == read_request(built.obj())
 
 
 def test_a_pod_is_read_the_same_from_what_is_kept() -> None:

@@ -32,6 +32,7 @@ def lagging(world: World) -> Adapter:
         workloads=adapter.stores[WORKLOADS],
         pods=adapter.stores[PODS],
         positions=world.positions,
+        quota=adapter.quota,
         events=adapter,
         status_lag=timedelta(seconds=1),
         clock=lambda: world.api.now,

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kueue_flux.controller import resources
+from kueue_flux.controller import quota, resources
+from kueue_flux.controller.quota import Quota
 from kueue_flux.controller.reconcile import Reconciler
 from kueue_flux.controller.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
     CONFIG_MAPS,
     JOBS,
+    LOCAL_QUEUES,
     MINICLUSTERS,
     NETWORK_POLICIES,
     PODS,
@@ -28,6 +32,7 @@ from kueue_flux.controller.resources import (
 from kueue_flux.controller.services import JOB_INDEXES
 from kueue_flux.flux import layout
 from kueue_flux.flux.script import RESERVED
+from kueue_flux.kueue.visibility import Place
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
 from kueue_flux.runtime.resource import Object, Resource
@@ -88,7 +93,7 @@ class World:
         self.refused = False
         self.listening = True
         self._pods = 0
-        self.positions: dict[tuple[str, str], int] = {}
+        self.positions: dict[tuple[str, str], Place] = {}
 
     def pass_time(self, seconds: float = 10) -> None:
         self.api.now += timedelta(seconds=seconds)
@@ -169,6 +174,17 @@ class World:
         """Kueue sees a Job, and makes its Workload."""
         self.api.create(WORKLOADS, builders.workload(self.get(JOBS, job)).obj())
 
+    def asks_for(self, cpu: int, job: str = NAME) -> Callable[[], None]:
+        """Kueue sees a Job whose pods ask for so many cores, and makes its Workload."""
+
+        def make() -> None:
+            containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+            made = builders.workload(self.get(JOBS, job)).obj()
+            made["spec"]["podSets"][0]["template"]["spec"]["containers"] = containers
+            self.api.create(WORKLOADS, made)
+
+        return make
+
     def _workload_conditions(self, *new: dict[str, Any], job: str = NAME, **status: Any) -> None:
         def change(obj: Object) -> None:
             kinds = {c["type"] for c in new}
@@ -176,6 +192,17 @@ class World:
             obj["status"] |= {**status, "conditions": [*kept, *new]}
 
         self.edit(WORKLOADS, change, f"job-{job}")
+
+    def give_quota(self, cpu: int, queue: str = "q") -> None:
+        """An admin makes a LocalQueue and its ClusterQueue, or changes its quota."""
+        flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+        spec = {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}
+        if self.api.get(CLUSTER_QUEUES, "cq", "") is None:
+            self.api.create(CLUSTER_QUEUES, {"metadata": {"name": "cq", "namespace": ""}, "spec": spec})
+            local = {"metadata": {"name": queue, "namespace": NAMESPACE}, "spec": {"clusterQueue": "cq"}}
+            self.api.create(LOCAL_QUEUES, local)
+        else:
+            self.api.update(CLUSTER_QUEUES, {**copied(self.api.get(CLUSTER_QUEUES, "cq", "")), "spec": spec})
 
     def keep_waiting(self, reason: str = "WaitingForQuota", message: str = "2 more cpu needed") -> None:
         self._workload_conditions(condition("QuotaReserved", "False", reason, message, self.stamp))
@@ -394,10 +421,14 @@ class Adapter:
         self._api = world.api
         self.stores = {
             MINICLUSTERS: Store(transform=resources.keep_minicluster),
-            JOBS: Store(JOB_INDEXES, resources.keep_job),
+            JOBS: Store({**JOB_INDEXES, **quota.JOB_INDEXES}, resources.keep_job),
             PODS: Store(transform=resources.keep_pod),
             WORKLOADS: Store(transform=resources.keep_workload),
+            CLUSTER_QUEUES: Store(transform=resources.keep_queue),
+            LOCAL_QUEUES: Store(quota.LOCAL_QUEUE_INDEXES, resources.keep_queue),
+            COHORTS: Store(transform=resources.keep_queue),
         }
+        self.quota = Quota(*(self.stores[resource] for resource in (CLUSTER_QUEUES, LOCAL_QUEUES, COHORTS)))
         self._seen = dict.fromkeys(self.stores, 0)
         for resource in self.stores:
             self.hear(resource, len(self._news(resource)) - (behind or {}).get(resource, 0))
@@ -408,6 +439,7 @@ class Adapter:
             workloads=self.stores[WORKLOADS],
             pods=self.stores[PODS],
             positions=world.positions,
+            quota=self.quota,
             events=self,
             clock=lambda: world.api.now,
         )

@@ -69,3 +69,13 @@ def test_the_configuration_is_the_shipped_one_on_the_loopback_interface(module, 
         "leaderElection": {"leaderElect": False},
         "integrations": {"frameworks": ["batch/job"]},
     }
+
+
+def test_settings_take_the_place_of_what_is_shipped(module, tmp_path):
+    settings = {"integrations": {"frameworks": []}, "fairSharing": {}}
+    text = kueue_server.configuration(
+        module, health=1, metrics=2, webhook=3, visibility=4, certificates=tmp_path, settings=settings
+    )
+    config = yaml.safe_load(text)
+    assert (config["integrations"], config["fairSharing"]) == ({"frameworks": []}, {})
+    assert config["health"] == {"healthProbeBindAddress": "127.0.0.1:1"}

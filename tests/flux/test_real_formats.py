@@ -57,6 +57,18 @@ def test_flux_r_reads_our_resource_set(flux, size, cores):
     assert [theirs[key] for key in ("R_lite", "nodelist")] == [ours[key] for key in ("R_lite", "nodelist")]
 
 
+def test_flux_r_reads_gpus_and_a_broker_offers_them(flux, tmp_path):
+    hosts = ["solo", "other"]
+    r = json.dumps(resource_set(hosts, 2, 4))
+    assert flux("R", "decode", "--count=gpu", text=r).strip() == "8"
+    assert flux("R", "decode", "--short", text=r).strip() == "rank[0-1]/core[0-1],gpu[0-3]"
+    (tmp_path / "R.json").write_text(json.dumps(resource_set(["solo"], 2, 4)))
+    (tmp_path / "resource.toml").write_text(f'[resource]\npath = "{tmp_path}/R.json"\nnoverify = true\n')
+    listed = ("flux", "resource", "list", "-no", "{ncores} {ngpus}", "-s", "all")
+    out = flux("broker", f"--config-path={tmp_path}/resource.toml", "-Shostname=solo", *listed)
+    assert out.split() == ["2", "4"]
+
+
 def test_our_certificate_is_laid_out_as_flux_keygen_s(flux, tmp_path):
     flux("keygen", str(tmp_path / "theirs"))
     theirs = sections((tmp_path / "theirs").read_text())

@@ -23,6 +23,13 @@ def test_resource_set(size, cores, ranks, core_ids, nodelist):
     assert r["execution"]["nodelist"] == [nodelist]
 
 
+@pytest.mark.parametrize(
+    ("gpus", "children"), [(0, {"core": "0-1"}), (1, {"core": "0-1", "gpu": "0"}), (4, {"core": "0-1", "gpu": "0-3"})]
+)
+def test_gpus_are_children_beside_the_cores(gpus, children):
+    assert resource_set(["a", "b"], 2, gpus)["execution"]["R_lite"] == [{"rank": "0-1", "children": children}]
+
+
 def test_it_is_plain_json_and_keeps_the_order_of_ranks():
     hosts = ["head", "mc-7", "mc-3"]
     r = json.loads(json.dumps(resource_set(hosts, 2)))
@@ -42,3 +49,8 @@ def test_it_has_no_end_in_time():
 def test_it_refuses(hosts, cores, why):
     with pytest.raises(ValueError, match=why):
         resource_set(hosts, cores)
+
+
+def test_it_refuses_fewer_gpus_than_none():
+    with pytest.raises(ValueError, match="-1 GPUs"):
+        resource_set(["a"], 1, -1)

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from kueue_flux.kueue.visibility import Pending, pending, positions
+from kueue_flux.kueue.visibility import Pending, pending
 from kueue_flux.kueue.workload import Owner
 
 SUMMARY = {
@@ -28,8 +28,3 @@ def test_what_waits_is_read_whole():
         "job-first", "team", "team-a", 100, 2, 1, Owner("Job", "first"), datetime(2030, 1, 31, 12, tzinfo=UTC)
     )
     assert bare == Pending("bare", "", "", 0, 0, 0, Owner("", ""), None)
-
-
-def test_positions_by_name():
-    assert positions(SUMMARY) == {"job-first": 2, "bare": 0}
-    assert positions({"items": None}) == {}

@@ -87,9 +87,10 @@ def test_why_it_waits_is_kueues_own_word() -> None:
 
 def test_pending_admission_checks_are_named() -> None:
     checks = [{"name": "a", "state": "Ready"}, {"name": "b", "state": "Pending"}]
-    waiting = read(make(condition("QuotaReserved"), admissionChecks=checks)).waiting
+    told = {"name": "c", "state": "Retry", "message": "no machines"}
+    waiting = read(make(condition("QuotaReserved"), admissionChecks=[*checks, told])).waiting
     assert waiting is not None
-    assert waiting.message.endswith("b")
+    assert waiting.message.endswith(": b, c (no machines)")
 
 
 @pytest.mark.parametrize(
@@ -136,5 +137,29 @@ def test_the_job_it_stands_for() -> None:
 
 def test_positions_are_those_in_the_cluster_queue() -> None:
     summary = {"items": [{"metadata": {"name": "w"}, "positionInClusterQueue": 2, "positionInLocalQueue": 0}]}
-    assert visibility.positions(summary) == {"w": 2}
-    assert visibility.positions({"items": None}) == {}
+    assert {name: place.position for name, place in visibility.places(summary).items()} == {"w": 2}
+    assert visibility.places({"items": None}) == {}
+
+
+def pending(name: str, position: int, job: str = "") -> dict[str, Any]:
+    owners = {"ownerReferences": [{"kind": "Job", "name": job}]} if job else {}
+    return {"metadata": {"name": name, **owners}, "positionInClusterQueue": position}
+
+
+@pytest.mark.parametrize(
+    ("items", "behind"),
+    [
+        ([pending("w", 0)], ""),
+        ([pending("w", 2)], "2 of other queues"),
+        ([pending("a", 0, "hello"), pending("w", 1)], "hello"),
+        ([pending("w", 3), pending("job-a", 0, "hello")], "hello and 2 of other queues"),
+        ([pending("a", 0, "first"), pending("b", 1, "second"), pending("w", 2)], "second and 1 more of this queue"),
+        (
+            [pending("a", 0), pending("b", 2), pending("c", 3), pending("w", 5)],
+            "c, 2 more of this queue and 2 of other queues",
+        ),
+        ([pending("w", 1), pending("z", 2, "later")], "1 of other queues"),
+    ],
+)
+def test_who_is_ahead_is_named_in_the_same_queue_and_counted_in_others(items: list[Any], behind: str) -> None:
+    assert visibility.places({"items": items})["w"].behind == behind

@@ -254,3 +254,9 @@ def test_the_files_are_what_the_pods_mount() -> None:
     configuration, secret = after_admission(mc, Admission("a1", 4), now=NOW, cluster_domain="example.org")
     assert "example.org" in configuration["data"]["broker.toml"]
     assert (configuration["metadata"]["name"], secret["metadata"]["name"]) == ("hello-flux", "hello-curve")
+
+
+def test_gpus_that_are_asked_for_are_offered_to_flux() -> None:
+    found = files(minicluster().container(resources={"limits": {"cpu": 2, "nvidia.com/gpu": 4}}))
+    children = json.loads(found["R.json"])["execution"]["R_lite"][0]["children"]
+    assert children == {"core": "0-1", "gpu": "0-3"}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kueue_flux.flux.script import scripts
+from kueue_flux.manifests.job import job
 from kueue_flux.manifests.pod import flux_container_name, literal, pod_template
 from tests.builders import MiniClusterBuilder, minicluster
 
@@ -157,6 +158,13 @@ def test_node_affinity_stands_beside_what_keeps_the_pods_together() -> None:
     node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
     assert spec(mc)["affinity"] == {"podAffinity": ZONE, "podAntiAffinity": NODE, "nodeAffinity": node_affinity}
     assert spec(mc.network(disableAffinity=True))["affinity"] == {"nodeAffinity": node_affinity}
+
+
+def test_where_the_pods_lie_is_said_in_the_annotations_of_the_pods_and_not_of_the_job() -> None:
+    rack, note = {"kueue.x-k8s.io/podset-required-topology": "example.com/rack"}, {"example.com/note": "x"}
+    mc = minicluster().meta(annotations={**rack, **note}).pod(annotations={"a": "b"})
+    assert template(mc)["metadata"]["annotations"] == {"a": "b", **rack}
+    assert "annotations" not in job(mc.build())["metadata"]
 
 
 def test_pod_labels_and_annotations() -> None:
