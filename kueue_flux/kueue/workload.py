@@ -13,6 +13,8 @@ from typing import Any
 MAIN_POD_SET = "main"
 # Why a Workload is evicted whose maximum execution time is over: Kueue deactivates it then.
 TIMED_OUT = "DeactivatedDueToMaximumExecutionTimeExceeded"
+# How the reasons begin where Kueue deactivates one by itself: a check that says no, too many attempts, too much time.
+DEACTIVATED_BY_KUEUE = "DeactivatedDueTo"
 
 
 @dataclass(frozen=True)
@@ -189,5 +191,10 @@ def _deactivated(name: str, conditions: Mapping[str, Mapping[str, Any]]) -> Sign
     deactivated = f"Workload {name} is deactivated{said}"
     if said and evicted.get("reason") == TIMED_OUT:
         return Signal("Deactivated", deactivated)
+    if said and str(evicted.get("reason", "")).startswith(DEACTIVATED_BY_KUEUE):
+        # Kueue 0.19 leaves it waiting for ever when it is activated (`workload_controller.go`: Requeued stays False).
+        return Signal(
+            "Deactivated", f"{deactivated}: to queue it again, have Kueue make it anew: kubectl delete workload {name}"
+        )
     again = f'kubectl patch workload {name} --type merge -p \'{{"spec":{{"active":true}}}}\''
     return Signal("Deactivated", f"{deactivated}: it is queued again once its spec.active is true: {again}")

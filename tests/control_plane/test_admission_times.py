@@ -65,8 +65,8 @@ def test_what_does_not_get_ready_is_tried_again_and_then_left_to_its_user(namesp
     assert "osition" not in condition(waiting, "QuotaReserved")["message"], "it is not in the queue now"
     namespace.wait_for("the second admission", lambda: status(namespace)["admissions"] == 2, timeout=PATIENCE)
     assert secret_key(namespace) != first
-    given_up = expect(namespace, "QuotaReserved=False/Deactivated", says="spec.active")
-    assert "limit" in condition(given_up, "QuotaReserved")["message"]
+    given_up = expect(namespace, "QuotaReserved=False/Deactivated", says="kubectl delete workload")
+    assert "maximum number of re-queuing" in condition(given_up, "QuotaReserved")["message"]
     withdrawn(namespace)
     assert sum("Evicted" in line and "PodsReadyTimeout" in line for line in events(namespace)) >= 1
 
@@ -90,13 +90,13 @@ def test_the_one_who_has_most_gives_way_to_the_one_who_has_nothing(make_namespac
     lost = greedy.wait_for(
         "one of them to give way",
         lambda: [
-            name for name in keys if any("Evicted" in line and "fair sharing" in line for line in events(greedy, name))
+            name for name in keys if any("Evicted" in line and "Fair Sharing" in line for line in events(greedy, name))
         ],
         timeout=PATIENCE,
     )
     assert len(lost) == 1
     (loser,), (winner,) = lost, keys.keys() - set(lost)
-    expect(greedy, "Admitted=False/Preempted", loser, says="fair sharing")
+    expect(greedy, "Admitted=False/Preempted", loser, says="Fair Sharing")
     assert secret(greedy, loser) is None
     assert secret_key(greedy, winner) == keys[winner]
     succeed(modest)

@@ -88,9 +88,10 @@ def test_what_topology_does_not_allow_is_told(laid_out: Namespace, annotations: 
     assert secret(laid_out) is None
 
 
-def test_a_queue_that_knows_no_topology_says_so(namespace: Namespace):
+def test_a_queue_that_knows_no_topology_says_so(make_namespace: Callable[..., Namespace]):
+    namespace = make_namespace(cpu=16)
     namespace.create(annotated({"podset-required-topology": RACK}, size=1))
-    expect(namespace, "QuotaReserved=False", says="opology")
+    expect(namespace, "QuotaReserved=False", says="does not support TopologyAwareScheduling")
 
 
 def test_two_ways_at_once_are_refused_before_there_is_a_job(namespace: Namespace):

@@ -99,7 +99,13 @@ def test_pending_admission_checks_are_named() -> None:
         ([], "is deactivated: it is queued again", True, False),
         (
             [condition("Evicted", reason="DeactivatedDueToRequeuingLimitExceeded", message="too often")],
-            "is deactivated (too often): it is queued again",
+            "is deactivated (too often): to queue it again, have Kueue make it anew: kubectl delete workload job-x-1",
+            False,
+            False,
+        ),
+        (
+            [condition("Evicted", reason="Deactivated", message="The workload is deactivated")],
+            "(The workload is deactivated): it is queued again once its spec.active is true",
             True,
             False,
         ),
