@@ -72,6 +72,7 @@ class Turn:
         record: `status.admission` as it will be written.
         restored: When it was last looked for what a MiniCluster needs.
         has_turn: Says whether it is this MiniCluster's turn to get its services.
+        awaited: Says which FluxSetup's queue must be there before anything starts in a namespace without a queue.
         trouble: Why the MiniCluster or its last change is not accepted.
         events: What to tell the user: (type, reason, note), sent after the status is written.
         again: Seconds after which to look again although nothing may have changed.
@@ -90,6 +91,7 @@ class Turn:
     restored: dict[Key, datetime]
     record: dict[str, Any] | None = None
     has_turn: Callable[[], bool] = lambda: True
+    awaited: Callable[[str], Signal | None] = lambda _namespace: None
     trouble: Signal | None = None
     events: list[tuple[str, str, str]] = field(default_factory=list)
     again: float | None = None
@@ -129,6 +131,9 @@ async def declare(turn: Turn) -> bool:
     facts = turn.facts
     if facts.job is not None or facts.finished:
         return True
+    if facts.mc.queue is None and (awaited := turn.awaited(facts.mc.namespace)):
+        facts.obstacle = awaited
+        return False
     *others, job = before_admission(facts.mc)
     services = services_job(facts.mc) if facts.services is not None else None
     job["metadata"].setdefault("annotations", {})[accepted.MADE_FROM] = accepted.annotation(turn.obj)
