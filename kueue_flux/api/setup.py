@@ -149,7 +149,7 @@ class FluxSetupSpec(ApiModel):
     priorities: Annotated[dict[str, Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX)]], Field(max_length=32)] = (
         Field(
             default_factory=dict,
-            description="WorkloadPriorityClasses by name, each with its value; higher goes first. The whole cluster has them.",
+            description="WorkloadPriorityClasses by name, each with its value; higher goes first.",
         )
     )
 

@@ -114,7 +114,6 @@ SETUP_RULES = [
         _nameless_namespace,
         "no namespace can have the FluxSetup's name, and spec.namespaces names none",
         "list spec.namespaces, or rename it: lower-case letters, digits and dashes, at most 63",
-        "metadata.name",
     ),
     Rule(
         "spec",

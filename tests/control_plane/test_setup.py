@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import yaml
 
 from kueue_flux.devcluster.control_plane import Cluster
 from kueue_flux.devcluster.kubernetes_api import KubernetesApi, Manifest
@@ -97,20 +98,19 @@ def site(cluster: Cluster) -> Iterator[Site]:
 
 def test_three_lines_of_yaml_to_the_first_run(site: Site):
     namespace = site.namespace("a")
-    site.api.apply(
-        f"""
+    three_lines = f"""
 apiVersion: flux-framework.org/v1alpha2
 kind: FluxSetup
 metadata: {{name: {namespace.name}}}
 """
-    )
+    site.api.apply(yaml.safe_load(three_lines))
     site.setups.append(namespace.name)
     namespace.create(minicluster(queue=None))
     running(namespace)
     assert status(namespace)["queue"] == "default"
     expect(namespace, "Admitted=True/Admitted", says=f"by ClusterQueue {namespace.name}")
     site.expect("Ready=True/Ready", "a", running=1, waiting=0, namespaces=[namespace.name])
-    assert site.quota("a") == {"cpu": "640", "memory": "2560Gi"}
+    assert site.quota("a") == {"cpu": "160", "memory": "640Gi"}
     succeed(namespace)
     site.expect("Ready=True", "a", running=0, finished=1)
 
