@@ -22,6 +22,7 @@ _PROGRAM = ContextVar("program", default="kueue-flux")
 _COMMANDS = (
     "submit", "list", "status", "logs", "wait", "delete", "shell", "run", "submit-job", "jobs", "resources", "top",
     "port-forward", "stop", "dev", "version",
+    "setup",
 )  # fmt: skip
 _TO_TYPE = re.compile(rf"\bkueue-flux(?= (?:{'|'.join(_COMMANDS)})\b)")
 

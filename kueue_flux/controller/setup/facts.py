@@ -29,6 +29,7 @@ class Facts:
         priority_classes: All WorkloadPriorityClasses by name.
         cluster_queue: The ClusterQueue of its name, whosoever that is.
         local_queues: Its LocalQueues and those in their places, by (namespace, name).
+        waiting: How many MiniClusters wait in each of these.
     """
 
     setup: FluxSetup
@@ -39,6 +40,7 @@ class Facts:
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     cluster_queue: Object | None = None
     local_queues: Mapping[Key, Object] = field(default_factory=dict)
+    waiting: Mapping[Key, int] = field(default_factory=dict)
 
     def owns(self, obj: Object) -> bool:
         """Whether an object is this FluxSetup's, perhaps with others."""

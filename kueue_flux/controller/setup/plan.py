@@ -287,8 +287,11 @@ def _spec_patch(present: Object, wanted: Object) -> dict[str, Any]:
 
 
 def _reductions(facts: Facts, wanted: Quotas) -> tuple[str, bool]:
-    """What to say of quotas that are to be less than what is used of them: (note, whether it is a warning)."""
-    queue = facts.queue
+    """What to say where less than is used is to be the FluxSetup's own: (note, whether it is a warning).
+
+    Without a cohort, its status says so as long as it is so.
+    """
+    queue = facts.queue if facts.setup.spec.cohort else None
     notes = []
     for cell, quota in queue.quotas.items() if queue else ():
         then, usage = wanted.nominal.get(cell), queue.reserved.get(cell) if queue else None
@@ -297,11 +300,7 @@ def _reductions(facts: Facts, wanted: Quotas) -> tuple[str, bool]:
             notes.append(f"{written(resource, usage.total)} {resource} of {written(resource, then)} ({flavor})")
     if not notes:
         return "", False
-    then_what = (
-        f"what is above it counts as borrowed from cohort {facts.setup.spec.cohort}, and others may take it back"
-        if facts.setup.spec.cohort
-        else "nothing is ended, and nothing new starts before enough has been given back"
-    )
+    then_what = f"what is above it is borrowed from cohort {facts.setup.spec.cohort}, and others may take it back"
     return f"the quota is now less than what is used: {', '.join(notes)}: {then_what}", True
 
 
@@ -382,15 +381,14 @@ def _retire_queues(facts: Facts, namespaces: Sequence[str], found: Plan) -> None
         if key in wanted or not facts.owns(present) or _is_leaving(present):
             continue
         queue = read_local_queue(present)
-        waits = f"; what waits in it ({queue.pending}) goes on waiting until there is one of this name" * bool(
-            queue.pending
-        )
+        waiting = facts.waiting.get(key, 0)  # Kueue counts none in a queue that is held
+        waits = f"; what waits in it ({waiting}) goes on waiting until there is one of this name" * bool(waiting)
         where = f"LocalQueue {_place(present)}"
         if HELD not in present["metadata"].get("annotations", {}):
             patch = {"metadata": {"annotations": {HELD: facts.setup.name}}, "spec": {"stopPolicy": "Hold"}}
             note = f"{where} is not in spec any more: it admits nothing, and goes when what runs in it has ended{waits}"
             found.changes.append(Change("patch", present, patch, note, warns=True))
-        elif _is_seen(present) and not queue.admitted and not any(use.total for use in queue.reserved.values()):
+        elif is_seen(present) and not queue.admitted and not any(use.total for use in queue.reserved.values()):
             found.changes.append(Change("delete", present, note=f"{where} is deleted: nothing runs in it{waits}"))
             continue
         found.say(
@@ -400,8 +398,8 @@ def _retire_queues(facts: Facts, namespaces: Sequence[str], found: Plan) -> None
         )
 
 
-def _is_seen(queue: Object) -> bool:
-    """Whether Kueue's numbers are from after the last change of a queue's spec."""
+def is_seen(queue: Object) -> bool:
+    """Whether Kueue has taken note of a LocalQueue as it is now."""
     conditions = (queue.get("status") or {}).get("conditions") or []
     generation = queue["metadata"].get("generation", 0)
     return any(each["type"] == "Active" and each.get("observedGeneration") == generation for each in conditions)

@@ -126,7 +126,7 @@ def about_nodes(
     for flavor in setup.flavors:
         found = definitions[flavor.name].nodes(nodes)
         if not found:
-            yield _without_nodes(flavor, definitions[flavor.name])
+            yield _without_nodes(flavor, _why_none(definitions[flavor.name], nodes))
         elif excess := list(_excess(flavor, total(found))):
             yield Finding(
                 Level.WARNING,
@@ -144,10 +144,17 @@ def _excess(flavor: SetupFlavor, has: Amounts) -> Iterator[str]:
             yield f"the quota of {name} is {written(name, amount)}, and its nodes have {written(name, there)}"
 
 
-def _without_nodes(flavor: SetupFlavor, definition: Definition) -> Finding:
+def _why_none(definition: Definition, nodes: Iterable[Node]) -> str:
     labels = ", ".join(f"{key}={value}" for key, value in definition.labels.items())
-    which = f"no schedulable node has the labels {labels}" if labels else "there is no schedulable node"
-    which += "" if definition.tolerations else " without taints that keep pods out"
+    found = [node for node in nodes if definition.labels.items() <= node.labels.items()]
+    if not found:
+        return f"no node has the labels {labels}" if labels else "there is no node"
+    taints = sorted({f"{key}={value}:{effect}" for node in found for key, value, effect in node.taints})
+    tainted = f", with taints that its tolerations do not cover ({', '.join(taints[:3])})" if taints else ", cordoned"
+    return f"none of its {len(found)} nodes takes pods{tainted}"
+
+
+def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
     if flavor.quota:
         missing = [name for name in ALWAYS if name not in flavor.quota]
         but = f", and {' and '.join(missing)}, of which spec says nothing, have a quota of 0 until then" * bool(missing)

@@ -14,7 +14,7 @@ import structlog
 from kueue_flux.api.problems import InvalidFluxSetup
 from kueue_flux.controller.reconcile import Events
 from kueue_flux.controller.setup import status
-from kueue_flux.controller.setup.counts import Counts
+from kueue_flux.controller.setup.counts import Counts, Stage
 from kueue_flux.controller.setup.facts import Facts, Setups
 from kueue_flux.controller.setup.findings import Finding, Level
 from kueue_flux.controller.setup.plan import Change, Plan, plan
@@ -141,6 +141,7 @@ class SetupReconciler:
             priority_classes={each["metadata"]["name"]: each for each in stores.priority_classes},
             cluster_queue=stores.cluster_queues.get("", setup.name),
             local_queues=local_queues,
+            waiting={key: self._counts.of([key])[Stage.WAITING] for key in local_queues},
         )
 
     async def _carry_out(self, obj: Object, changes: list[Change]) -> tuple[float | None, list[Finding]]:

@@ -11,6 +11,7 @@ from kueue_flux.api.setup import DEFAULT_QUEUE
 from kueue_flux.controller.setup import resources
 from kueue_flux.controller.setup.counts import WAITING_FOR_SETUP, Counts, queue_of, stage_of
 from kueue_flux.controller.setup.facts import Setups, claimant, owners
+from kueue_flux.controller.setup.plan import is_seen
 from kueue_flux.controller.setup.reconcile import SetupReconciler, Stores
 from kueue_flux.kueue.workload import Signal
 from kueue_flux.runtime.controller import Controller
@@ -168,8 +169,10 @@ class Waiting:
 
     @staticmethod
     def _is_there(queue: Object | None) -> bool:
-        """Whether Kueue knows a LocalQueue, so that its webhook gives it to who names none."""
-        return queue is not None and bool((queue.get("status") or {}).get("conditions"))
+        """Whether Kueue knows a LocalQueue as it is now: its webhook gives no other, and none that is held."""
+        if queue is None or "deletionTimestamp" in queue["metadata"]:
+            return False
+        return queue["spec"].get("stopPolicy", "None") == "None" and is_seen(queue)
 
     def _wake(self, enqueue: Enqueue, namespaces: set[str] | None) -> None:
         for obj in self._miniclusters:
