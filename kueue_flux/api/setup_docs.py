@@ -54,7 +54,7 @@ the most labels. Two FluxSetups that both leave it to the nodes both get all of 
 
 ## What a change does
 
-Nothing that runs is ended by a change of a FluxSetup, nor by its deletion.
+kueue-flux ends nothing that runs when a FluxSetup is changed or deleted.
 
 - **Less quota than is used:** what runs goes on, and nothing new starts until enough has been given back; `Ready`
   says so. In a cohort what is above the quota is borrowed from then on, and others of the cohort may take it back
