@@ -8,7 +8,7 @@ from kueue_flux.api.docs import FieldRow, cell, default_of, fields, type_of
 from kueue_flux.api.schema import structural
 from kueue_flux.api.setup import FluxSetup
 
-FILE = Path(__file__).parents[2] / "docs" / "fluxsetup.md"
+FILE: Path = Path(__file__).parents[2] / "docs" / "fluxsetup.md"
 
 _HEAD = """<!-- Generated from kueue_flux/api by `python -m kueue_flux.api.docs`; do not edit. -->
 # FluxSetup: quota and queues, said in one object

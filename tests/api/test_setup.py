@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kueue_flux.api import crd, setup_docs
 from kueue_flux.api.docs import fields
@@ -143,3 +144,18 @@ def test_the_page_is_up_to_date_and_has_every_field() -> None:
     for part in ("spec", "status"):
         for row in fields(schema[part], part):
             assert f"| `{row.path}` |" in page, row.path
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "setup").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_valid(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert f"kubectl apply -f examples/setup/{path.name}" in text
+    for document in yaml.safe_load_all(text):
+        FluxSetup.from_object(document)
+
+
+def test_there_are_examples() -> None:
+    assert [path.name for path in EXAMPLES] == ["fluxsetup.yaml", "two-groups.yaml"]

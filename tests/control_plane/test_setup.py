@@ -497,6 +497,25 @@ def test_deleting_it_lets_what_runs_go_on_to_its_end(site: Site):
     running(namespace, "new")
 
 
+def test_when_the_older_is_deleted_the_younger_takes_its_namespace_over(site: Site):
+    shared = site.namespace("shared")
+    site.setup("a", namespaces=[shared.name], quota=quota(2))
+    site.expect("Ready=True/Ready", "a")
+    shared.create(minicluster("first", queue=None))
+    running(shared, "first")
+    site.setup("b", namespaces=[shared.name], quota=quota(2))
+    site.expect("Accepted=False/NamespaceClaimed", "b", namespaces=[])
+    site.delete("a")
+    site.expect("Accepted=True/Accepted", "b")
+    site.expect("Ready=True/Ready", "b", namespaces=[shared.name])
+    shared.create(minicluster("second", queue=None))
+    running(shared, "second")
+    expect(shared, "Admitted=True", "second", says=f"by ClusterQueue {site.name('b')}")
+    expect(shared, "Ready=True/BrokersUp", "first")
+    assert status(shared, "first")["admissions"] == 1
+    succeed(shared, "first")
+
+
 def meta(obj: Manifest | None) -> Manifest:
     found: Manifest = (obj or {}).get("metadata", {})
     return found
