@@ -77,6 +77,10 @@ class Site:
             if (event["regarding"]["kind"], event["regarding"]["name"]) == ("FluxSetup", self.name(suffix))
         ]
 
+    def told(self, suffix: str, words: str) -> None:
+        """Wait for an event, which comes after the status that says the same."""
+        wait_for(f"the event {words}", lambda: any(words in line for line in self.events(suffix)), timeout=PATIENCE)
+
     def quota(self, suffix: str, flavor: str = "default-flavor") -> dict[str, str]:
         """What the ClusterQueue has of a flavor."""
         queue = self.get("ClusterQueue", self.name(suffix))
@@ -274,7 +278,7 @@ def test_a_namespace_that_is_missing_is_named_and_gets_its_queue_when_it_comes(s
     running(there)
     site.namespace("later")
     site.expect("Ready=True/Ready", "a", namespaces=[missing, there.name])
-    assert any(line.startswith("Warning NamespaceMissing") for line in site.events("a"))
+    site.told("a", f"Warning NamespaceMissing: {says}")
 
 
 def test_a_quota_that_the_nodes_do_not_have_is_a_warning(site: Site):
@@ -283,7 +287,7 @@ def test_a_quota_that_the_nodes_do_not_have_is_a_warning(site: Site):
     says = "flavor default-flavor: the quota of cpu is 1000, and its nodes have 160"
     site.expect("Ready=True/QuotaExceedsNodes", "a", says=says)
     site.expect("Accepted=True", "a")
-    assert any(says in line and line.startswith("Warning QuotaExceedsNodes") for line in site.events("a"))
+    site.told("a", f"Warning QuotaExceedsNodes: {says}")
     namespace.create(minicluster(queue=None))
     running(namespace)
 
@@ -389,7 +393,7 @@ def test_less_quota_than_is_used_ends_nothing_and_says_so(site: Site):
     site.setup("a", quota=quota(2))
     says = "flavor default-flavor uses 4 cpu of 2: nothing is ended, and nothing new that asks for cpu starts until 2"
     site.expect("Ready=True/QuotaInUse", "a", says=says)
-    wait_for("the event", lambda: any(f"Warning QuotaInUse: {says}" in line for line in site.events("a")))
+    site.told("a", f"Warning QuotaInUse: {says}")
     namespace.create(minicluster("next", queue=None))
     expect(namespace, "QuotaReserved=False", "next", says="insufficient")
     expect(namespace, "Ready=True/BrokersUp")
@@ -579,7 +583,10 @@ def test_once_it_stands_it_asks_for_nothing(site: Site, cluster: Cluster):
         site.setup("a", priorities={site.name("after"): 1})  # what comes of this was decided after the heartbeat
         wait_for("the class", lambda: site.get("WorkloadPriorityClass", site.name("after")), timeout=PATIENCE)
         site.expect("Ready=True/Ready", "a", observedGeneration=2)
-    mine = [each for each in requests if each.resource not in ("leases", "events")]
+    kinds = ("fluxsetups", "nodes", "namespaces", "clusterqueues", "localqueues", "resourceflavors")
+    about = [each for each in requests if each.resource.partition("/")[0] in (*kinds, "workloadpriorityclasses")]
+    assert not [each for each in about if each.verb == "list"]
+    mine = [each for each in about if each.name.startswith(site.prefix)]  # others are of former tests, on their way out
     assert [(each.verb, each.resource, each.name) for each in mine] == [
         ("create", "workloadpriorityclasses", site.name("after")),
         ("patch", "fluxsetups/status", site.name("a")),
@@ -597,5 +604,5 @@ def test_less_quota_of_its_own_in_a_cohort_is_told(site: Site):
     site.expect("Ready=True/Ready", "a", usage="cpu 4/4, memory 0/64Gi")
     site.setup("a", cohort=site.name("cohort"), quota=quota(2))
     says = f"4 cpu of 2 (default-flavor): what is above it is borrowed from cohort {site.name('cohort')}"
-    wait_for("the event", lambda: any(says in line for line in site.events("a")), timeout=PATIENCE)
+    site.told("a", says)
     expect(namespace, "Ready=True/BrokersUp")
