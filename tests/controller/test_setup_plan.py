@@ -410,6 +410,14 @@ def test_the_older_keeps_a_namespace_whoever_comes_first_by_name() -> None:
     assert ("NamespaceClaimed" in said(found), found.namespaces) == (False, ["shared"])
 
 
+def test_the_olders_queue_is_not_touched_by_the_younger() -> None:
+    older = flux_setup("zzz", created="2029-01-01T00:00:00Z", namespaces=["shared"])
+    theirs = {("shared", "default"): manifests.local_queue(older, "shared")}
+    found = plan(facts(flux_setup(namespaces=["shared", "own"]), others=[older], local_queues=theirs))
+    assert not [change for change in found.changes if change.obj["metadata"].get("namespace") == "shared"]
+    assert "QueueInUse" not in said(found)
+
+
 def test_of_two_of_the_same_second_the_name_decides() -> None:
     twin = flux_setup("aaa", namespaces=["shared"])
     assert "NamespaceClaimed" in said(plan(facts(flux_setup(namespaces=["shared"]), others=[twin])))
