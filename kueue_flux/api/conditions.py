@@ -48,6 +48,7 @@ class Reason(StrEnum):
     # QuotaReserved
     QUOTA_RESERVED = "QuotaReserved"
     NOT_QUEUED = "NotQueued"
+    WAITING_FOR_SETUP = "WaitingForSetup"
     WAITING_FOR_WORKLOAD = "WaitingForWorkload"
     SERVICES_PENDING = "ServicesPending"
     KUEUE_NOT_READY = "KueueNotReady"

@@ -105,12 +105,12 @@ def text() -> str:
     """
     schema, tests = structural(MiniCluster)["properties"], tested()
     spec = [
-        f"| `{row.path}` | {_type(row.schema)} | {_default(row)} | {_what(row)} | {_fate(row.path)} "
+        f"| `{row.path}` | {type_of(row.schema)} | {default_of(row)} | {_what(row)} | {_fate(row.path)} "
         f"| {_tests(row.path, tests)} |"
         for row in fields(schema["spec"], "spec")
     ]
     status = [
-        f"| `{row.path}` | {_type(row.schema)} | {_what(row)} | {_tests(row.path, tests)} |"
+        f"| `{row.path}` | {type_of(row.schema)} | {_what(row)} | {_tests(row.path, tests)} |"
         for row in fields(schema["status"], "status")
     ]
     return "\n".join(
@@ -137,22 +137,22 @@ def text() -> str:
 
 def _fate(path: str) -> str:
     if path in _SPECIAL:
-        return _cell(_SPECIAL[path])
+        return cell(_SPECIAL[path])
     if path in NO_EFFECT:
-        return _cell(f"accepted, and changes nothing: {NO_EFFECT[path]}")
+        return cell(f"accepted, and changes nothing: {NO_EFFECT[path]}")
     refusal = refusal_of(path)
     if path == "spec.containers":  # the table of refusals speaks of single containers
         refusal = refusal_of("spec.containers[]")
     if refusal is None:
         return "acted on"
     unless = f"acted on where {refusal.unless}, else " if refusal.unless else ""
-    return _cell(f"{unless}refused with: {refusal.message}; {refusal.remedy}")
+    return cell(f"{unless}refused with: {refusal.message}; {refusal.remedy}")
 
 
 def _tests(path: str, tests: Mapping[str, list[str]]) -> str:
     if not tests.get(path):
         raise LookupError(f"{TESTED.name} names no test of {path}: add one that fails if the field is ignored")
-    return _cell("; ".join(_link(test) for test in tests[path]))
+    return cell("; ".join(_link(test) for test in tests[path]))
 
 
 def _link(test: str) -> str:
@@ -160,17 +160,18 @@ def _link(test: str) -> str:
     return f"[{file.removeprefix('tests/').removesuffix('.py')}](../{file}): {name.replace('::', '.')}"
 
 
-def _type(field: Schema) -> str:
+def type_of(field: Schema) -> str:
+    """Return what a field holds, in words."""
     if "enum" in field:
-        return _cell("one of " + ", ".join(json.dumps(value) for value in field["enum"] if value != ""))
+        return cell("one of " + ", ".join(json.dumps(value) for value in field["enum"] if value != ""))
     if field.get("x-kubernetes-int-or-string"):
         return "quantity"
     if field.get("format") == "date-time":
         return "time"
     if field.get("type") == "array":
-        return f"list of {_type(field['items'])}"
+        return f"list of {type_of(field['items'])}"
     if "additionalProperties" in field:
-        return f"map of {_type(field['additionalProperties'])}"
+        return f"map of {type_of(field['additionalProperties'])}"
     kind = field.get("type", "object")
     if kind == "integer" and "minimum" in field:
         most = field.get("maximum", INT32_MAX)
@@ -178,7 +179,8 @@ def _type(field: Schema) -> str:
     return _TYPES.get(kind, "object")
 
 
-def _default(row: FieldRow) -> str:
+def default_of(row: FieldRow) -> str:
+    """Return what a field is where it is left out."""
     if row.required:
         return "required"
     default = row.schema.get("default")
@@ -188,12 +190,16 @@ def _default(row: FieldRow) -> str:
 
 
 def _what(row: FieldRow) -> str:
-    return _cell(row.schema.get("description", ""))
+    return cell(row.schema.get("description", ""))
 
 
-def _cell(words: str) -> str:
+def cell(words: str) -> str:
+    """Return a text as it may stand in a table."""
     return words.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":
+    from kueue_flux.api import setup_docs
+
     generate(FILE, text())
+    generate(setup_docs.FILE, setup_docs.text())

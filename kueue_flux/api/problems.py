@@ -1,4 +1,4 @@
-"""What is wrong with a MiniCluster, told so that its author can mend it.
+"""What is wrong with an object, told so that its author can mend it.
 
 A problem names the field as it stands in the YAML, says what is wrong and what to do. The controller puts the
 problems into the Accepted condition, the command prints them before anything is submitted.
@@ -42,8 +42,8 @@ class Problem:
         return f"{self.field}: {self.message}; {self.remedy}"
 
 
-class InvalidMiniCluster(ValueError):
-    """A MiniCluster cannot be run as it is.
+class InvalidObject(ValueError):
+    """An object cannot be used as it is.
 
     Args:
         problems: all that is wrong, at least one; those that can never work come first.
@@ -52,7 +52,7 @@ class InvalidMiniCluster(ValueError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(problems, key=lambda problem: problem.reason)
         if not self.problems:
-            raise ValueError("an InvalidMiniCluster needs at least one problem")
+            raise ValueError(f"an {type(self).__name__} needs at least one problem")
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     @property
@@ -64,6 +64,14 @@ class InvalidMiniCluster(ValueError):
     def message(self) -> str:
         """All problems in one line, for a condition's message."""
         return ". ".join(str(problem) for problem in self.problems)
+
+
+class InvalidMiniCluster(InvalidObject):
+    """A MiniCluster cannot be run as it is."""
+
+
+class InvalidFluxSetup(InvalidObject):
+    """A FluxSetup cannot be carried out as it is."""
 
 
 def unreadable(field: str, error: Exception) -> Problem:

@@ -19,6 +19,8 @@ from kueue_flux.api.pod import ARCHIVE_ENDING
 from kueue_flux.api.problems import Problem
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from kueue_flux.api.container import ContainerVolume, MiniClusterContainer
     from kueue_flux.api.minicluster import MiniCluster, MiniClusterSpec
     from kueue_flux.api.pod import Toleration
@@ -59,11 +61,11 @@ class Rule:
     remedy: str
     field: str = ""
 
-    def problems(self, mc: MiniCluster) -> Iterator[Problem]:
-        """Yield a problem for each place where the rule does not hold."""
-        for found in find(mc, self.at):
+    def problems(self, root: BaseModel) -> Iterator[Problem]:
+        """Yield a problem for each place of an object where the rule does not hold."""
+        for found in find(root, self.at):
             for field in self.broken(found.value):
-                path = ".".join(part for part in (found.path, field) if part)
+                path = ".".join(part for part in (found.path, field) if part).replace(".[", "[")
                 yield Problem(path, self.message, self.remedy)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from kueue_flux.cli import failures, instance, options, seeing
+from kueue_flux.cli import failures, instance, options, seeing, setup
 from kueue_flux.cli.arguments import FileOrCommandAfterDashes, Name
 from kueue_flux.cli.options import Cluster, Context, Form, Goal, Kubeconfig, ListForm, Namespace, Timeout
 from kueue_flux.cli.terminal import as_run, complain, emit, run_as, say
@@ -430,6 +430,7 @@ def delete(
 
 seeing.register(app)
 instance.register(app)
+setup.register(app)
 
 
 @app.command()

@@ -21,7 +21,7 @@ _PROGRAM = ContextVar("program", default="kueue-flux")
 # Where a text says what to type: our name before that of one of our commands.
 _COMMANDS = (
     "submit", "list", "status", "logs", "wait", "delete", "shell", "run", "submit-job", "jobs", "resources", "top",
-    "queue", "port-forward", "stop", "dev", "version",
+    "queue", "port-forward", "stop", "dev", "version", "setup",
 )  # fmt: skip
 _TO_TYPE = re.compile(rf"\bkueue-flux(?= (?:{'|'.join(_COMMANDS)})\b)")
 

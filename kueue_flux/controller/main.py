@@ -25,6 +25,7 @@ from kueue_flux.controller.resources import (
     WORKLOADS,
 )
 from kueue_flux.controller.services import JOB_INDEXES, Turns
+from kueue_flux.controller.setup import wiring as setup
 from kueue_flux.kueue import labels as kueue
 from kueue_flux.kueue.workload import read
 from kueue_flux.log import configure
@@ -66,13 +67,14 @@ async def run(args: argparse.Namespace) -> int:
     # Kueue may be absent: MiniClusters without a queue run all the same.
     workloads = manager.watch(WORKLOADS, optional=True, transform=resources.keep_workload).store
 
-    queues = Quota(
-        manager.watch(CLUSTER_QUEUES, optional=True, transform=resources.keep_queue).store,
-        manager.watch(
-            LOCAL_QUEUES, optional=True, indexes=quota.LOCAL_QUEUE_INDEXES, transform=resources.keep_queue
-        ).store,
-        manager.watch(COHORTS, optional=True, transform=resources.keep_queue).store,
-    )
+    cluster_queues = manager.watch(CLUSTER_QUEUES, optional=True, transform=resources.keep_queue).store
+    local_queues = manager.watch(
+        LOCAL_QUEUES, optional=True, indexes=quota.LOCAL_QUEUE_INDEXES, transform=resources.keep_queue
+    ).store
+    cohorts = manager.watch(COHORTS, optional=True, transform=resources.keep_queue).store
+    queues = Quota(cluster_queues, local_queues, cohorts)
+    setups = None if args.no_flux_setup else setup.add(manager, miniclusters, cluster_queues, local_queues)
+
     positions = Positions(client, lambda: _waiting(miniclusters, jobs, workloads))
     reconciler = Reconciler(
         client,
@@ -85,12 +87,15 @@ async def run(args: argparse.Namespace) -> int:
         events=manager.recorder,
         cluster_domain=args.cluster_domain,
         status_lag=STATUS_LAG,
+        awaited=setups.obstacle if setups else lambda _namespace: None,
     )
     controller = manager.controller("minicluster", reconciler.reconcile, workers=args.workers)
     _route(controller, miniclusters, jobs, pods, workloads)
     _pass_turns(controller, reconciler.turns, miniclusters, jobs, workloads)
     positions.subscribe(controller.enqueue)
     queues.wakes(jobs, lambda job: _enqueue_owner(controller, job))
+    if setups:
+        setups.wake(controller.enqueue)
     metrics.contested.set_function(lambda: len(reconciler.conflicts))
     manager.while_leading(positions.run)
     manager.while_leading(lambda: metrics.miniclusters.count(miniclusters))
@@ -164,6 +169,11 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument("--leader-election-namespace", default=_own_namespace(), metavar="NAMESPACE")
     parser.add_argument("--cluster-domain", default="cluster.local", help="the cluster's DNS domain")
     parser.add_argument("--workers", type=int, default=64, help="MiniClusters worked on at once")
+    parser.add_argument(
+        "--no-flux-setup",
+        action="store_true",
+        help="leave FluxSetups alone; the ClusterRole kueue-flux-setup is not needed then",
+    )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     return parser
 

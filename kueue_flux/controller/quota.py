@@ -1,7 +1,7 @@
 """What the queues can ever give, read from the stores of Kueue's queues, and who waits for those that are changed.
 
-A ClusterQueue's status changes with each admission, its specification by an admin's hand alone. The stores keep the
-specification, and nobody is woken but by a change of that.
+A ClusterQueue's status changes with each admission, its specification by an admin's hand alone. Nobody is woken but
+by a change of the specification.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -90,6 +90,7 @@ class Reconciler:
             write tells of many steps. A write also keeps its MiniCluster from being worked on, and that may be the
             moment when it is admitted.
         clock: The time of day, with a time zone.
+        awaited: Says which FluxSetup's queue must be there before anything starts in a namespace without a queue.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class Reconciler:
         cluster_domain: str = "cluster.local",
         status_lag: timedelta = timedelta(0),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        awaited: Callable[[str], Signal | None] = lambda _namespace: None,
     ) -> None:
+        self._awaited = awaited
         self._client = client
         self._miniclusters = miniclusters
         self._jobs = jobs
@@ -185,6 +188,7 @@ class Reconciler:
             record=obj["status"].get("admission"),
             trouble=trouble,
             has_turn=lambda: self._has_turn(key, facts),
+            awaited=self._awaited,
         )
         injection = None
         for step in steps.STEPS:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kueue_flux.kueue.capacity import read_request
 from kueue_flux.runtime.resource import Resource
+from kueue_flux.runtime.store import strip
 
 MINICLUSTERS = Resource("flux-framework.org", "v1alpha2", "miniclusters", "MiniCluster")
 JOBS = Resource("batch", "v1", "jobs", "Job")
@@ -94,15 +95,8 @@ def keep_pod(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_queue(obj: dict[str, Any]) -> dict[str, Any]:
-    """Keep what a ClusterQueue, LocalQueue or Cohort may give; not what is given, which changes all the time."""
-    meta, spec = obj["metadata"], obj.get("spec", {})
-    return {
-        "kind": obj["kind"],
-        "metadata": {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta},
-        "spec": {
-            key: spec[key] for key in ("clusterQueue", "cohortName", "parentName", "resourceGroups") if key in spec
-        },
-    }
+    """Keep a ClusterQueue, LocalQueue or Cohort whole; a specification that is left out is an empty one."""
+    return strip({"spec": {}, **obj})
 
 
 def _metadata(meta: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,9 @@ async def declare(turn: Turn) -> bool:
     facts = turn.facts
     if facts.job is not None or facts.finished:
         return True
+    if facts.mc.queue is None and (awaited := turn.awaited(facts.mc.namespace)):
+        facts.obstacle = awaited
+        return False
     *others, job = before_admission(facts.mc)
     services = services_job(facts.mc) if facts.services is not None else None
     job["metadata"].setdefault("annotations", {})[accepted.MADE_FROM] = accepted.annotation(turn.obj)

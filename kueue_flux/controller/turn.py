@@ -33,6 +33,7 @@ class Turn:
         record: `status.admission` as it will be written.
         restored: When it was last looked for what a MiniCluster needs.
         has_turn: Says whether it is this MiniCluster's turn to get its services.
+        awaited: Says which FluxSetup's queue must be there before anything starts in a namespace without a queue.
         trouble: Why the MiniCluster or its last change is not accepted.
         events: What to tell the user: (type, reason, note), sent after the status is written.
         again: Seconds after which to look again although nothing may have changed.
@@ -51,6 +52,7 @@ class Turn:
     restored: dict[Key, datetime]
     record: dict[str, Any] | None = None
     has_turn: Callable[[], bool] = lambda: True
+    awaited: Callable[[str], Signal | None] = lambda _namespace: None
     trouble: Signal | None = None
     events: list[tuple[str, str, str]] = field(default_factory=list)
     again: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
 from prometheus_client.samples import Sample
@@ -13,11 +14,13 @@ from kueue_flux.controller import main, metrics, resources
 from kueue_flux.controller.resources import JOBS, MINICLUSTERS, SECRETS, SERVICES, WORKLOADS
 from kueue_flux.controller.resources import NETWORK_POLICIES as POLICIES
 from kueue_flux.controller.services import JOB_INDEXES
+from kueue_flux.controller.setup import resources as setup
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Controller
 from kueue_flux.runtime.store import Store
 from tests import builders
 from tests.builders import JobBuilder, WorkloadBuilder, minicluster
+from tests.controller.setups import node, setup_object
 from tests.runtime.fake_api import FakeApi
 from tests.runtime.fake_server import client_of
 
@@ -148,6 +151,48 @@ async def test_the_whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def _miniclusters() -> list[Sample]:
     by_stage, _ = metrics.miniclusters.collect()
     return by_stage.samples
+
+
+async def run_until(monkeypatch: pytest.MonkeyPatch, api: FakeApi, *more: str, until: Callable[[], object]) -> None:
+    """Run the process on an API server until something has happened, and end it."""
+
+    async def connect(kubeconfig: str | None, *, field_manager: str) -> Client:
+        return client_of(api, field_manager=field_manager)
+
+    monkeypatch.setattr(Client, "connect", connect)
+    flags = ["--kubeconfig=somewhere", "--no-leader-election", "--metrics-address=127.0.0.1:0", *more]
+    running = asyncio.create_task(main.run(main._arguments().parse_args(flags)))
+    async with asyncio.timeout(20):
+        while not until():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await running == 0
+
+
+async def test_a_flux_setup_is_carried_out_and_a_minicluster_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.put(setup.FLUX_SETUPS, setup_object("team", quota={"cpu": 1, "memory": 1}))
+    api.put(setup.NODES, node("n1"))
+    api.put(setup.NAMESPACES, {"metadata": {"name": "team", "uid": "n"}})
+    api.put(MINICLUSTERS, minicluster().obj())
+    statuses = api.collections[MINICLUSTERS.path()[1:]]
+    queues = api.collections.setdefault(setup.LOCAL_QUEUES.path()[1:], {})
+    await run_until(monkeypatch, api, until=lambda: "status" in statuses[HELLO] and queues)
+    reasons = {each["type"]: each["reason"] for each in statuses[HELLO]["status"]["conditions"]}
+    assert reasons["QuotaReserved"] == "WaitingForSetup", "the queue is there, and Kueue has not seen it"
+    assert queues.keys() == {("team", "default")}
+    assert not api.collections.get(JOBS.path()[1:])
+
+
+async def test_flux_setups_can_be_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    api.put(setup.FLUX_SETUPS, setup_object("team"))
+    api.put(MINICLUSTERS, minicluster().obj())
+    jobs = api.collections.setdefault(JOBS.path()[1:], {})
+    await run_until(monkeypatch, api, "--no-flux-setup", until=lambda: HELLO in jobs)
+    asked = {request.path for request in api.asked("GET")}
+    for resource in (setup.FLUX_SETUPS, setup.NODES, setup.NAMESPACES, setup.CLUSTER_QUEUES, setup.LOCAL_QUEUES):
+        assert resource.path() not in asked
 
 
 def test_flags_have_defaults_fit_for_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:

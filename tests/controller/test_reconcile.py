@@ -944,7 +944,7 @@ async def test_any_other_deactivation_is_waited_out(world: World, life: Life) ->
 
     await run_until(life, world.make_workload, world.admit, deactivate, lambda: suspended(world), world.release)
     assert world.reasons()["Finished"] == "False Waiting"
-    assert "(it was requeued too often): it is queued again once" in world.message("QuotaReserved")
+    assert "(it was requeued too often): to queue it again" in world.message("QuotaReserved")
 
 
 # -- what somebody deletes
