@@ -358,6 +358,13 @@ class Namespace(kit.Namespace):
         """Wait until the command has printed this."""
         self.wait_for(f"{name} to print {text!r}", lambda: text in self.kueue_flux("logs", name).out, timeout=timeout)
 
+    def certificate(self, name: str) -> dict[str, str]:
+        """The keys of a MiniCluster's certificate, which takes an admin to see."""
+        template = 'go-template={{index .data "curve.cert" | base64decode}}'
+        text = self.kubectl("get", "secret", f"{name}-curve", "-o", template)
+        lines = (line.strip().partition(" = ") for line in text.splitlines())
+        return {key.removesuffix("-key"): value.strip('"') for key, _, value in lines if key.endswith("-key")}
+
     def release(self, name: str) -> None:
         """Let `UNTIL_TOLD` end, in all pods of a MiniCluster that run."""
         for pod in self.pods(name):
@@ -367,7 +374,13 @@ class Namespace(kit.Namespace):
     @contextmanager
     def waiting(self, name: str) -> Iterator[Started]:
         """`kueue-flux wait` for a MiniCluster beside the `with` block."""
-        with self.cluster.started(KUEUE_FLUX, "wait", "--namespace", self.name, name) as started:
+        with self.beside("wait", name) as started:
+            yield started
+
+    @contextmanager
+    def beside(self, command: str, *words: str) -> Iterator[Started]:
+        """Run one of the commands of `kueue-flux` in this namespace beside the `with` block."""
+        with self.cluster.started(KUEUE_FLUX, command, "--namespace", self.name, *words) as started:
             yield started
 
     def lead(self, name: str) -> Manifest:

@@ -45,7 +45,7 @@ def test_with_quota_for_one_the_others_wait_their_turn(namespace: Namespace):
 def test_whoever_is_preempted_runs_again_with_another_certificate(namespace: Namespace):
     namespace.start("low", *UNTIL_TOLD, size=2, flags=("--priority", "low"))
     namespace.wait_running("low")
-    first = certificate(namespace, "low")
+    first = namespace.certificate("low")
 
     namespace.start("high", *UNTIL_TOLD, size=2, flags=("--priority", "high"))
     namespace.wait_running("high")
@@ -57,7 +57,7 @@ def test_whoever_is_preempted_runs_again_with_another_certificate(namespace: Nam
     namespace.release("high")
     namespace.wait_succeeded("high")
     namespace.wait_running("low")
-    second = certificate(namespace, "low")
+    second = namespace.certificate("low")
     assert first["public"] != second["public"]
     assert first["secret"] != second["secret"]
     for pod in namespace.running_pods("low", 2):  # what the brokers read, not only what was written
@@ -68,15 +68,6 @@ def test_whoever_is_preempted_runs_again_with_another_certificate(namespace: Nam
     ended = namespace.wait_succeeded("low")
     assert ended["status"]["admissions"] == 2
     assert namespace.kueue_flux("logs", "low").lines == ["begun", "begun", "told", "told"]
-
-
-def certificate(namespace: Namespace, name: str) -> dict[str, str]:
-    """The keys of a MiniCluster's certificate, which takes an admin to see."""
-    text = namespace.kubectl(
-        "get", "secret", f"{name}-curve", "-o", 'go-template={{index .data "curve.cert" | base64decode}}'
-    )
-    lines = (line.strip().partition(" = ") for line in text.splitlines())
-    return {key.removesuffix("-key"): value.strip('"') for key, _, value in lines if key.endswith("-key")}
 
 
 @pytest.mark.real_flux

@@ -42,7 +42,8 @@ class Chronicle(Follower):
     async def _seen(self, obj: Object, status: Status, *, is_new: bool) -> None:
         if is_new and status.stage in WAITING:
             self._granted = None
-        if is_new and status.stage in (Stage.STARTING, Stage.RUNNING):
+        # Not at the admission itself: what a ClusterQueue says of its use is a moment behind that.
+        if is_new and (status.stage is Stage.RUNNING or (status.stage is Stage.STARTING and status.pods_running)):
             await self._tell_grant(status)
         if is_new:
             self._tell_files(obj, status)

@@ -107,16 +107,16 @@ async def test_each_step_and_why():
     assert await told(states, LENT, OWN) == [
         "waiting for quota in queue team-a: position 0 (next), 2 more cpu of small needed (Pending)",
         "admitted with 4 nodes, pods 0/4, brokers 0/4",
-        "quota of ClusterQueue a, flavor small; it borrows cpu 2 of cohort all",
         "pods 4/4, brokers 1/4",
+        "quota of ClusterQueue a, flavor small; it borrows cpu 2 of cohort all",
         "running on 4 nodes",
         "evicted, its pods are stopping: ClusterQueue b took back the quota that it had lent (Preempted)",
         "waiting for quota in queue team-a: position 0 (next)",
         "waiting for quota in queue team-a: position 0 (next), 2 more cpu of small needed (Pending)",
         "admitted with 2 of 4 nodes, pods 0/2, brokers 0/2",
-        "quota of ClusterQueue a, flavor small",
         "new certificate and configuration for 2 brokers written",
         "pods 2/2, brokers 0/2",
+        "quota of ClusterQueue a, flavor small",
         "running on 2 nodes",
         "succeeded: the command succeeded",
     ]
