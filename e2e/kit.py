@@ -98,10 +98,10 @@ class Started:
     err: Path
 
     def wait_says(self, text: str, *, timeout: float = 60) -> None:
-        """Wait until its standard error has this text."""
+        """Wait until it has printed this text."""
 
         def look() -> bool:
-            said = self.err.read_text()
+            said = self.err.read_text() + self.out.read_text()
             assert text in said, said
             return True
 

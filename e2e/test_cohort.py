@@ -50,6 +50,7 @@ def test_who_borrowed_comes_back_smaller_when_it_is_reclaimed(teams: tuple[Names
     borrower.wait_running("sim")
     first = borrower.certificate("sim")
     with borrower.beside("status", "sim", "--watch") as watching:
+        watching.wait_says("it borrows cpu 200m of cohort")
         owner.start("urgent", *UNTIL_TOLD, flags=("--cpu", "100m"), size=2, queue=TEAM)
         owner.wait_running("urgent")
         borrower.wait_for("the second admission", lambda: borrower.minicluster("sim")["status"]["admissions"] == 2)
