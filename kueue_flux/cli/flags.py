@@ -168,9 +168,6 @@ def _check(flags: Flags, command: Sequence[str]) -> None:
             f"--min-size {flags.min_size} is above --size {flags.size}",
             "write the most nodes as --size, the fewest as --min-size",
         )
-    for flag, value in (("--min-size", flags.min_size), ("--priority", flags.priority)):
-        if value is not None and flags.queue is None:
-            raise InputError(f"{flag} counts in a queue only", "name the queue: --queue NAME")
     check_view(flags.flux_view, flags.flux_image, flags.flux_volume)
 
 

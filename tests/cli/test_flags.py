@@ -109,8 +109,6 @@ def test_a_problem_names_the_flag_and_says_what_to_write(flags, field, message, 
     ("flags", "message"),
     [
         ({"size": 2, "min_size": 3, "queue": "a"}, "--min-size 3 is above --size 2"),
-        ({"min_size": 1}, "--min-size counts in a queue only"),
-        ({"priority": "high"}, "--priority counts in a queue only"),
         ({"flux_view": False, "flux_image": "view"}, "--flux-image says where .*--no-flux-view"),
         ({"flux_view": False, "flux_volume": True}, "--flux-volume says where .*--no-flux-view"),
     ],
