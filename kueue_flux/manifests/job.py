@@ -81,7 +81,8 @@ def queue_labels(mc: MiniCluster) -> dict[str, str]:
 
 
 def _partial_admission(mc: MiniCluster) -> dict[str, str]:
-    if not mc.queue or not mc.spec.min_size or mc.spec.min_size >= mc.spec.size:
+    # Without a queue, too: Kueue may give it the default one, and without Kueue nobody reads this.
+    if not mc.spec.min_size or mc.spec.min_size >= mc.spec.size:
         return {}
     return {
         kueue.JOB_MIN_PARALLELISM: str(mc.spec.min_size),
