@@ -94,7 +94,7 @@ def _read(pod_set: Mapping[str, Any], status: Mapping[str, Any]) -> Request | No
         return None
     counted = next((r for r in status.get("resourceRequests") or [] if r.get("name") == name), None)
     if counted is not None:
-        per_pod = {key: quantity.parse(value) / left for key, value in (counted.get("resources") or {}).items()}
+        per_pod = {key: quantity.counted(value) / left for key, value in (counted.get("resources") or {}).items()}
     else:
         per_pod = pod_requests(pod_set["template"]["spec"])
     fewest = max(1, int(pod_set.get("minCount") or count) - reclaimed)
@@ -137,7 +137,7 @@ def _requests(of: Mapping[str, Any]) -> Amounts:
 
 
 def _amounts(given: Mapping[str, int | str] | None) -> Amounts:
-    return {key: quantity.parse(value) for key, value in (given or {}).items()}
+    return {key: quantity.counted(value) for key, value in (given or {}).items()}
 
 
 def _sum(each: Iterable[Amounts]) -> Amounts:

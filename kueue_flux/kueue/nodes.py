@@ -74,7 +74,7 @@ def total(nodes: Iterable[Node]) -> dict[str, Decimal]:
 
 @lru_cache(maxsize=4096)  # nodes of one kind have the same amounts
 def _amount(value: int | str) -> Decimal:
-    return quantity.parse(value)
+    return quantity.counted(value)
 
 
 def _is_counted(resource: str) -> bool:
