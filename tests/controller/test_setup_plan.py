@@ -254,6 +254,12 @@ def test_two_that_get_the_same_nodes_are_told(mine: Object, theirs: Object, told
         assert f"this FluxSetup and other both have all {told} of its nodes" in found["NodesGivenTwice"]
 
 
+def test_many_that_get_the_same_nodes_are_told_once() -> None:
+    others = [flux_setup(f"team-{letter}") for letter in "hgfedcba"]
+    (finding,) = [each for each in plan(facts(flux_setup(), others=others)).findings if "Twice" in each.reason]
+    assert "this FluxSetup and team-a, team-b, team-c, team-d, team-e and 3 more each have all cpu" in finding.message
+
+
 def test_less_quota_than_is_used_is_told_and_written() -> None:
     found = plan(changed(using(after(facts(flux_setup(quota={"cpu": 8, "memory": 1}))), cpu="8"), quota={"cpu": 4}))
     (change,) = found.changes

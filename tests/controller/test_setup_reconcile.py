@@ -294,6 +294,11 @@ def newer(obj: Object, **fields: Any) -> Object:
     return {**obj, **fields, "metadata": {**obj["metadata"], "resourceVersion": version}}
 
 
+def somebodys(name: str, **fields: str) -> Object:
+    """The metadata of an object that no FluxSetup has made."""
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "5", **fields}
+
+
 async def test_what_wakes_whom() -> None:
     world = World()
     woken = Woken(world)
@@ -312,7 +317,10 @@ async def test_what_wakes_whom() -> None:
         (lambda: stores.nodes.observe(newer(beat, status=two)), {"physics", "biology"}),
         (lambda: stores.namespaces.delete(missing), {"physics", "biology"}),
         (lambda: stores.cluster_queues.observe(newer(queue, status={"pendingWorkloads": 1})), {"physics"}),
-        (lambda: stores.cluster_queues.observe(newer(newer(queue), spec={})), {"physics", "biology"}),
+        (lambda: stores.cluster_queues.observe(newer(newer(queue), spec={})), {"physics"}),
+        (lambda: stores.cluster_queues.observe({**queue, "metadata": somebodys("biology")}), {"biology"}),
+        (lambda: stores.cluster_queues.observe({**queue, "metadata": somebodys("chemistry")}), set()),
+        (lambda: stores.local_queues.observe({"metadata": somebodys("q", namespace="biology")}), {"biology"}),
         (lambda: world.miniclusters.observe(minicluster(QuotaReserved="False")), {"physics"}),
         (lambda: world.miniclusters.observe(minicluster(version=2, QuotaReserved="False", x="True")), set()),
         (lambda: world.miniclusters.observe(minicluster("n", "", version=3)), set()),

@@ -16,6 +16,8 @@ from kueue_flux.manifests.setup import flavor_quotas
 Amounts = Mapping[str, Decimal]
 SHARED_FREELY = ("ephemeral-storage",)
 """What hardly anybody asks for, so that nobody is warned where it is given to several."""
+SHOWN = 5
+"""How many other FluxSetups a message names."""
 
 
 @dataclass(frozen=True)
@@ -173,15 +175,20 @@ def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
 
 def _given_twice(flavor: SetupFlavor, has: Amounts, others: Iterable[FluxSetup]) -> Iterator[Finding]:
     mine = _by_default(flavor, has)
+    both: dict[str, set[str]] = {}  # by the name of the other
     for other in others:
         for theirs in other.flavors:
-            if theirs.name == flavor.name and (both := sorted(mine & _by_default(theirs, has))):
-                yield Finding(
-                    Level.WARNING,
-                    "NodesGivenTwice",
-                    f"flavor {flavor.name}: this FluxSetup and {other.name} both have all {', '.join(both)} of its "
-                    "nodes for a quota, because neither says how much: set the quota of each",
-                )
+            if theirs.name == flavor.name and (shared := mine & _by_default(theirs, has)):
+                both[other.name] = shared
+    if both:
+        what, names = sorted(set().union(*both.values())), sorted(both)
+        shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        yield Finding(
+            Level.WARNING,
+            "NodesGivenTwice",
+            f"flavor {flavor.name}: this FluxSetup and {shown} {'both' if len(names) == 1 else 'each'} have all "
+            f"{', '.join(what)} of its nodes for a quota, because none of them says how much: set the quota of each",
+        )
 
 
 def _by_default(flavor: SetupFlavor, has: Amounts) -> set[str]:
