@@ -9,7 +9,7 @@ import pytest
 
 from kueue_flux.controller.setup import resources
 from kueue_flux.controller.setup.counts import Counts, Stage
-from kueue_flux.controller.setup.facts import Setups
+from kueue_flux.controller.setup.facts import Nodes, Setups
 from kueue_flux.controller.setup.reconcile import KUEUE_SECONDS, RETRY_SECONDS, SetupReconciler, Stores
 from kueue_flux.controller.setup.resources import FLUX_SETUPS
 from kueue_flux.controller.setup.wiring import Waiting, route
@@ -230,6 +230,34 @@ async def test_nodes_that_come_give_more() -> None:
     await world.turn()
     assert world.server.writes[-2:] == [("patch", "ClusterQueue", "physics"), ("status", "FluxSetup", "physics")]
     assert world.stores.setups.get(*KEY)["status"]["usage"] == "cpu 0/32, memory 0/128Gi"  # type: ignore[index]
+
+
+async def test_nodes_are_read_by_kind_and_again_only_when_one_has_changed() -> None:
+    world = World()
+    stores = world.stores
+    for name, labels in (("n2", {"gpu": "a", "name": "n2"}), ("n3", {"gpu": "a", "name": "n3"})):
+        stores.nodes.observe(node(name, labels=labels))
+    nodes = Nodes(stores.nodes, stores.flavors, world.reconciler.setups)
+    assert [(each.count, each.labels) for each in nodes.read()] == [(3, {})]
+    world.submit(flavors=[{"name": "gpu", "nodeLabels": {"gpu": "a"}}])
+    found = nodes.read()
+    assert [(each.count, each.labels) for each in found] == [(1, {}), (2, {"gpu": "a"})]
+    assert found[1].allocatable["cpu"] == 32
+    stores.nodes.observe(newer(node("n2", labels={"gpu": "a", "name": "n2"})))
+    assert nodes.read() is found
+    stores.nodes.observe(newer(newer(node("n2", labels={"gpu": "b", "name": "n2"}))))
+    assert [(each.count, each.labels) for each in nodes.read()] == [(1, {}), (1, {"gpu": "b"}), (1, {"gpu": "a"})]
+    stores.nodes.delete(newer(node("n3")))
+    assert len(nodes.read()) == 2
+
+
+async def test_what_keeps_pods_out_tells_nodes_apart() -> None:
+    world = World()
+    world.stores.nodes.observe(node("n2", unschedulable=True))
+    world.stores.nodes.observe(node("n3", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    world.submit()
+    await world.turn()
+    assert world.stores.setups.get(*KEY)["status"]["usage"] == "cpu 0/16, memory 0/64Gi"  # type: ignore[index]
 
 
 # -- counts

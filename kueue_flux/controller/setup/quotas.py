@@ -153,7 +153,7 @@ def _why_none(definition: Definition, nodes: Iterable[Node]) -> str:
         return f"no node has the labels {labels}" if labels else "there is no node"
     taints = sorted({f"{key}={value}:{effect}" for node in found for key, value, effect in node.taints})
     tainted = f", with taints that its tolerations do not cover ({', '.join(taints[:3])})" if taints else ", cordoned"
-    return f"none of its {len(found)} nodes takes pods{tainted}"
+    return f"none of its {sum(node.count for node in found)} nodes takes pods{tainted}"
 
 
 def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
