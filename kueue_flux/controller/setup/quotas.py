@@ -45,7 +45,7 @@ class Quotas:
         flavors: As they stand in the ClusterQueue, all with the same resources.
         nominal: Quota of each (flavor, resource).
         by_default: The (flavor, resource) whose quota is what the nodes have.
-        held: Flavors that are in use still, and no longer named by the FluxSetup.
+        held: Flavors that are no longer named by the FluxSetup, and may be in use still.
     """
 
     flavors: Sequence[dict[str, Any]]
@@ -55,7 +55,12 @@ class Quotas:
 
 
 def quotas(
-    setup: FluxSetup, definitions: Mapping[str, Definition], nodes: Sequence[Node], queue: ClusterQueueView | None
+    setup: FluxSetup,
+    definitions: Mapping[str, Definition],
+    nodes: Sequence[Node],
+    queue: ClusterQueueView | None,
+    *,
+    seen: bool = False,
 ) -> Quotas:
     """Work out what a FluxSetup's ClusterQueue is to give.
 
@@ -64,11 +69,12 @@ def quotas(
         definitions: Of each of its flavors.
         nodes: All nodes.
         queue: The ClusterQueue as it is: what is used of it stays in it, with a quota of 0 if need be.
+        seen: Kueue has taken note of the ClusterQueue as it is.
     """
     shares = _shares(definitions, nodes)
     used = {cell for cell, usage in (queue.reserved if queue else {}).items() if usage.total > 0}
     named = {flavor.name for flavor in setup.flavors}
-    held = tuple(sorted({flavor for flavor, _ in used} - named))
+    held = tuple(sorted(({flavor for flavor, _ in used} | _unsettled(queue, seen=seen)) - named))
     resources = _resources(setup, shares, {resource for _, resource in used})
     nominal: dict[Cell, Decimal] = {}
     by_default = set()
@@ -85,6 +91,21 @@ def quotas(
         nominal |= {(name, resource): Decimal(0) for resource in resources}
         flavors.append(flavor_quotas(name, zero, zero if setup.spec.cohort else {}, {}))
     return Quotas(flavors, nominal, frozenset(by_default), held)
+
+
+def _unsettled(queue: ClusterQueueView | None, *, seen: bool) -> set[str]:
+    """The flavors that may be in use though the status does not say so, which is a second or more behind.
+
+    Nothing new gets any of one without quota: once Kueue has taken note of that, the status tells all.
+    """
+    if queue is None:
+        return set()
+    borrows = bool(queue.cohort)
+    return {
+        flavor
+        for (flavor, _), quota in queue.quotas.items()
+        if not seen or quota.nominal or (borrows and quota.borrowing_limit != 0)
+    }
 
 
 def _shares(definitions: Mapping[str, Definition], nodes: Iterable[Node]) -> dict[str, Amounts]:
