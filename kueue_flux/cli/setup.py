@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain, count
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -188,7 +189,7 @@ def kinds(nodes: Sequence[Node]) -> list[Object]:
         for node in nodes:
             groups.setdefault(node.labels.get(key, ""), []).append(node)
         if "" not in groups and 1 < len(groups) <= MOST_KINDS:
-            return [_flavor(key, value, found) for value, found in sorted(groups.items())]
+            return _told_apart([_flavor(key, value, found) for value, found in sorted(groups.items())])
     tainted = any(node.taints for node in nodes)
     return [_tolerant(nodes)] if tainted and all(node.taints for node in nodes) else []
 
@@ -197,6 +198,16 @@ def _flavor(key: str, value: str, nodes: Sequence[Node]) -> Object:
     flavor = {"name": _named(value), "nodeLabels": {key: value}}
     tolerations = _tolerations(nodes)
     return {**flavor, **({"tolerations": tolerations} if tolerations else {})}
+
+
+def _told_apart(flavors: Sequence[Object]) -> list[Object]:
+    """Flavors with a number after a name that an earlier one has: A_1 and a-1 are two kinds of nodes, and one name."""
+    names: set[str] = set()
+    for flavor in flavors:
+        name = flavor["name"]
+        flavor["name"] = next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in names)
+        names.add(flavor["name"])
+    return list(flavors)
 
 
 def _tolerant(nodes: Sequence[Node]) -> Object:

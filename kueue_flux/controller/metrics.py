@@ -34,6 +34,11 @@ NO_QUEUE = "-"
 KEEP_SECONDS = 3600.0
 """How long the series of a queue without MiniClusters stay: many times the interval at which anybody scrapes."""
 
+MOST_QUEUES = 100
+"""Of one namespace that have series of their own: who submits may name any queue, whether there is one or not."""
+OTHERS = "..."
+"""The label of all others; no LocalQueue can be called so."""
+
 STAGES = ("waiting", "admitted", "running", "finished")
 
 EVICTIONS = frozenset(
@@ -80,6 +85,7 @@ class Miniclusters(Collector):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._miniclusters: Iterable[Object] = ()
+        self._met: Tally[str] = Tally()  # queues by namespace
         self._last: dict[Queue, float] = {}  # by queue whose series are kept: when there last was a MiniCluster in it
 
     async def count(self, miniclusters: Iterable[Object]) -> None:
@@ -104,7 +110,7 @@ class Miniclusters(Collector):
         stages: Tally[tuple[Queue, str]] = Tally()
         refused: Tally[tuple[Queue, str]] = Tally()
         for obj in self._miniclusters:
-            queue = queue_of(obj)
+            queue = self.meet(queue_of(obj))
             stage, refusal = _standing(obj.get("status", {}))
             stages[queue, stage] += 1
             if refusal is not None:
@@ -120,20 +126,31 @@ class Miniclusters(Collector):
         yield by_stage
         yield not_accepted
 
-    def meet(self, queue: Queue) -> None:
-        """Begin the series of a queue, if they have not begun, and see to it that they end."""
+    def meet(self, queue: Queue) -> Queue:
+        """Begin the series of a queue, if they have not begun, and see to it that they end.
+
+        Returns:
+            The labels under which it is counted.
+        """
+        namespace, _ = queue
         if queue not in self._last:
-            _begin(queue)
-            self._last[queue] = self._now()
+            if self._met[namespace] >= MOST_QUEUES:
+                queue = (namespace, OTHERS)
+            if queue not in self._last:
+                _begin(queue)
+                self._last[queue] = self._now()
+                self._met[namespace] += 1
+        return queue
 
     def _keep(self, used: set[Queue]) -> None:
         now = self._now()
         for queue in used:
-            self.meet(queue)
             self._last[queue] = now
         for queue in [queue for queue, last in self._last.items() if now - last > KEEP_SECONDS]:
             _forget(queue)
             del self._last[queue]
+            self._met[queue[0]] -= 1
+        self._met = +self._met
 
 
 # First in the registry: what it begins and forgets is right in the same answer.
@@ -204,7 +221,7 @@ def queue_of(obj: Object) -> Queue:
 def observe(moment: Moment, queue: Queue) -> None:
     """Count a moment of the life of a MiniCluster that is in a queue."""
     details = moment.details
-    miniclusters.meet(queue)
+    queue = miniclusters.meet(queue)
     match moment.what:
         case life.ADMITTED if moment.seconds is not None:
             wait_seconds.labels(*queue, _flag(bool(details["again"]))).observe(moment.seconds)

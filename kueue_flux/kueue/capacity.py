@@ -29,6 +29,8 @@ _PODS = "pods"
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 """What `spec.resources` of a pod may speak of, in place of its containers."""
+_OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
+"""Of which a limit may be more than the request."""
 
 Amounts = dict[str, Decimal]
 """By resource, in the resource's own unit (cores, bytes, pieces)."""
@@ -94,7 +96,7 @@ def _read(pod_set: Mapping[str, Any], status: Mapping[str, Any]) -> Request | No
         return None
     counted = next((r for r in status.get("resourceRequests") or [] if r.get("name") == name), None)
     if counted is not None:
-        per_pod = {key: quantity.parse(value) / left for key, value in (counted.get("resources") or {}).items()}
+        per_pod = {key: quantity.counted(value) / left for key, value in (counted.get("resources") or {}).items()}
     else:
         per_pod = pod_requests(pod_set["template"]["spec"])
     fewest = max(1, int(pod_set.get("minCount") or count) - reclaimed)
@@ -105,7 +107,7 @@ _request = lru_cache(maxsize=4096)(Request)  # thousands of Workloads ask for th
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """What Kueue counts for a pod: containers, init containers as they run one after the other, and overhead.
+    """What Kueue counts at least for a pod: containers, init containers as they run one after the other, and overhead.
 
     Args:
         spec: A pod's specification.
@@ -128,16 +130,18 @@ def pod_requests(spec: Mapping[str, Any]) -> Amounts:
 
 
 def _requests(of: Mapping[str, Any]) -> Amounts:
-    """The requests of a container; a limit without a request is one.
+    """The requests of a container, as far as it has them itself.
 
-    A LimitRange may have a lower default for it, which only Kueue knows: see `read_request`.
+    A limit without a request is one too, unless a LimitRange has a lower default, which Kueue alone knows: until it
+    says what it counts (see `read_request`), nothing is. What cannot be overcommitted has a limit that is its request.
     """
     resources = of.get("resources") or {}
-    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+    limits = {name: limit for name, limit in (resources.get("limits") or {}).items() if name not in _OVERCOMMITTED}
+    return {**_amounts(limits), **_amounts(resources.get("requests"))}
 
 
 def _amounts(given: Mapping[str, int | str] | None) -> Amounts:
-    return {key: quantity.parse(value) for key, value in (given or {}).items()}
+    return {key: quantity.counted(value) for key, value in (given or {}).items()}
 
 
 def _sum(each: Iterable[Amounts]) -> Amounts:

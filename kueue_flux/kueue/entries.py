@@ -159,7 +159,7 @@ def _used(assigned: list[Mapping[str, Any]], status: Mapping[str, Any]) -> dict[
         count = int(assignment.get("count") or 0)
         left = max(0, count - given_back.get(assignment.get("name", MAIN_POD_SET), 0))
         for resource, amount in (assignment.get("resourceUsage") or {}).items():
-            used = quantity.parse(amount)
+            used = quantity.counted(amount)
             amounts[resource] = amounts.get(resource, Decimal(0)) + (used * left / count if count else used)
     return amounts
 
@@ -170,7 +170,7 @@ def _asked(pod_sets: list[Mapping[str, Any]], status: Mapping[str, Any]) -> dict
     amounts: dict[str, Decimal] = {}
     for pod_set in counted:
         for resource, amount in (pod_set.get("resources") or {}).items():
-            amounts[resource] = amounts.get(resource, Decimal(0)) + quantity.parse(amount)
+            amounts[resource] = amounts.get(resource, Decimal(0)) + quantity.counted(amount)
     if counted:
         return amounts
     for pod_set in pod_sets:
@@ -194,7 +194,7 @@ def _of_pod(spec: Mapping[str, Any]) -> dict[str, Decimal]:
         for resource, amount in _sum([*sidecars, container]).items():
             most[resource] = max(most.get(resource, Decimal(0)), amount)
     total = _sum([*lasting, *sidecars])
-    overhead = {resource: quantity.parse(amount) for resource, amount in (spec.get("overhead") or {}).items()}
+    overhead = {resource: quantity.counted(amount) for resource, amount in (spec.get("overhead") or {}).items()}
     return {
         resource: max(total.get(resource, Decimal(0)), most.get(resource, Decimal(0)))
         + overhead.get(resource, Decimal(0))
@@ -207,7 +207,7 @@ def _sum(containers: Iterable[Mapping[str, Any]]) -> dict[str, Decimal]:
     for container in containers:
         resources = container.get("resources") or {}
         for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
-            total[resource] = total.get(resource, Decimal(0)) + quantity.parse(amount)
+            total[resource] = total.get(resource, Decimal(0)) + quantity.counted(amount)
     return total
 
 

@@ -4,8 +4,8 @@ Source: Kubernetes, `pkg/apis/core/v1/helper` (which toleration tolerates which 
 Tolerations". Amounts are exact numbers in the resource's own unit (cores, bytes, pieces).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -32,6 +32,7 @@ class Node:
         cordoned: Whether it takes no new pods.
         allocatable: What pods may use of it, where that is more than nothing; without the number of pods, which no
             MiniCluster asks for.
+        count: How many nodes these are: see `pooled`.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Node:
     taints: tuple[tuple[str, str, str], ...]
     cordoned: bool
     allocatable: Mapping[str, Decimal]
+    count: int = 1
 
     def takes(self, labels: Mapping[str, str], tolerations: Sequence[Toleration]) -> bool:
         """Whether pods with this nodeSelector and these tolerations may start here."""
@@ -63,6 +65,28 @@ def read_node(obj: Mapping[str, Any]) -> Node:
     )
 
 
+def pooled(nodes: Iterable[Node], keys: Set[str]) -> list[Node]:
+    """Nodes that differ in nothing that matters, each kind of them put together into one that has what all have.
+
+    Args:
+        nodes: The nodes.
+        keys: The labels that matter.
+    """
+    kinds: dict[object, list[Node]] = {}
+    for node in nodes:
+        labels = {key: node.labels[key] for key in keys if key in node.labels}
+        kinds.setdefault((frozenset(labels.items()), node.taints, node.cordoned), []).append(node)
+    return [
+        replace(
+            found[0],
+            labels={key: value for key, value in found[0].labels.items() if key in keys},
+            allocatable=total(found),
+            count=len(found),
+        )
+        for found in kinds.values()
+    ]
+
+
 def total(nodes: Iterable[Node]) -> dict[str, Decimal]:
     """What nodes have together."""
     result: dict[str, Decimal] = {}
@@ -74,7 +98,7 @@ def total(nodes: Iterable[Node]) -> dict[str, Decimal]:
 
 @lru_cache(maxsize=4096)  # nodes of one kind have the same amounts
 def _amount(value: int | str) -> Decimal:
-    return quantity.parse(value)
+    return quantity.counted(value)
 
 
 def _is_counted(resource: str) -> bool:

@@ -143,7 +143,7 @@ def quotas(groups: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Cell, Quota]]:
                 yield (
                     (flavor["name"], resource["name"]),
                     Quota(
-                        nominal=quantity.parse(resource.get("nominalQuota", 0)),
+                        nominal=quantity.counted(resource.get("nominalQuota", 0)),
                         borrowing_limit=_amount(resource.get("borrowingLimit")),
                         lending_limit=_amount(resource.get("lendingLimit")),
                     ),
@@ -151,13 +151,13 @@ def quotas(groups: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Cell, Quota]]:
 
 
 def _amount(value: int | str | None) -> Decimal | None:
-    return None if value is None else quantity.parse(value)
+    return None if value is None else quantity.counted(value)
 
 
 def _usages(status: Mapping[str, Any]) -> Iterator[tuple[Cell, Usage]]:
     for flavor in status.get("flavorsReservation") or []:
         for resource in flavor.get("resources") or []:
-            total, borrowed = (quantity.parse(resource.get(key, 0)) for key in ("total", "borrowed"))
+            total, borrowed = (quantity.counted(resource.get(key, 0)) for key in ("total", "borrowed"))
             yield (flavor["name"], resource["name"]), Usage(total, borrowed)
 
 

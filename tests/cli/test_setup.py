@@ -194,10 +194,11 @@ async def test_what_nodes_say_does_not_steer_the_terminal(invoke: Invoke, cluste
         ([node("a", labels={"nvidia.com/gpu.product": "A100"}), node("b", labels={"nvidia.com/gpu.product": "H100"})],
          ["a100", "h100"]),
         ([node(str(n), labels={POOL: f"p{n}"}) for n in range(17)], []),
+        ([node(value, labels={POOL: value}) for value in ("a_1", "A_1", "a-1", "b")], ["a-1", "a-1-2", "a-1-3", "b"]),
         ([node("a", taints=[TAINT])], ["tainted-nodes"]),
         ([node("a", taints=[TAINT]), node("b")], []),
     ],
-    ids=["no nodes", "one kind", "not all have it", "gpu", "too many kinds", "all tainted", "some tainted"],
+    ids=["no nodes", "one kind", "not all have it", "gpu", "too many kinds", "one name", "all tainted", "some tainted"],
 )  # fmt: skip
 def test_kinds(nodes: list[dict[str, Any]], names: list[str]) -> None:
     flavors = setup.kinds(setup.usable([read_node(each) for each in nodes]))

@@ -33,6 +33,7 @@ def from_zero() -> None:
     for metric in metrics.OF_QUEUE:
         metric.clear()
     metrics.miniclusters._last.clear()
+    metrics.miniclusters._met.clear()
 
 
 @pytest.fixture
@@ -390,6 +391,25 @@ async def test_the_series_of_a_queue_begin_at_zero_and_end_a_while_after_its_las
 async def test_what_is_counted_before_anybody_asks_ends_as_well(world: World, life: Life) -> None:
     await run_until(life, world.make_workload, world.admit)
     assert QUEUE in metrics.miniclusters._last
+
+
+def test_of_one_namespace_a_hundred_queues_have_series_of_their_own() -> None:
+    now = 0.0
+    collector = Miniclusters(lambda: now)
+    names = [collector.meet(("team", f"q{number}"))[1] for number in range(metrics.MOST_QUEUES + 10)]
+    assert names == [f"q{number}" for number in range(metrics.MOST_QUEUES)] + [metrics.OTHERS] * 10
+    assert collector.meet(("team", "q7")) == ("team", "q7")
+    assert collector.meet(("others", "q200")) == ("others", "q200")
+    now += KEEP_SECONDS + 1
+    list(collector.collect())
+    assert collector.meet(("team", "q200")) == ("team", "q200"), "there is room again"
+
+
+async def test_what_is_beyond_is_counted_together(monkeypatch: pytest.MonkeyPatch, world: World, life: Life) -> None:
+    monkeypatch.setattr(metrics, "MOST_QUEUES", 0)
+    await run_until(life, world.make_workload, world.admit)
+    assert counted() == {}
+    assert counted((NAMESPACE, metrics.OTHERS))["injections_total"] == 1
 
 
 # -- the format

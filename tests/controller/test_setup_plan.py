@@ -254,6 +254,12 @@ def test_two_that_get_the_same_nodes_are_told(mine: Object, theirs: Object, told
         assert f"this FluxSetup and other both have all {told} of its nodes" in found["NodesGivenTwice"]
 
 
+def test_many_that_get_the_same_nodes_are_told_once() -> None:
+    others = [flux_setup(f"team-{letter}") for letter in "hgfedcba"]
+    (finding,) = [each for each in plan(facts(flux_setup(), others=others)).findings if "Twice" in each.reason]
+    assert "this FluxSetup and team-a, team-b, team-c, team-d, team-e and 3 more each have all cpu" in finding.message
+
+
 def test_less_quota_than_is_used_is_told_and_written() -> None:
     found = plan(changed(using(after(facts(flux_setup(quota={"cpu": 8, "memory": 1}))), cpu="8"), quota={"cpu": 4}))
     (change,) = found.changes
@@ -282,14 +288,30 @@ def test_a_flavor_in_use_stays_with_no_quota_and_cannot_borrow() -> None:
     assert ("delete", "ResourceFlavor", "old") not in done(found)
 
 
-def test_a_flavor_is_given_up_once_the_cluster_queue_lists_it_no_more() -> None:
-    there = after(facts(flux_setup(flavors=[{"name": "old"}])))
-    first = plan(changed(there, flavors=[{"name": "new"}]))
-    assert done(first) == [("create", "ResourceFlavor", "new"), ("patch", "ClusterQueue", "physics")]
-    assert there.cluster_queue
-    there.cluster_queue["spec"] |= first.changes[1].patch["spec"]
-    last = plan(changed(there, flavors=[{"name": "new"}]))
-    assert ("delete", "ResourceFlavor", "old") in done(last)
+@pytest.mark.parametrize("spec", [{}, {"cohort": "c"}])
+def test_a_flavor_is_given_up_once_kueue_has_seen_that_it_gives_none(spec: Object) -> None:
+    there = after(facts(flux_setup(**spec, flavors=[{"name": "old"}])))
+    queue = there.cluster_queue
+    assert queue
+
+    def turn(generation: int, seen: int) -> list[tuple[str, str, str]]:
+        """Carry a turn out, when Kueue has seen so much of the ClusterQueue."""
+        queue["metadata"]["generation"] = generation
+        queue["status"] = {"conditions": [{"type": "Active", "status": "True", "observedGeneration": seen}]}
+        found = plan(changed(there, **spec, flavors=[{"name": "new"}]))
+        for change in found.changes:
+            if change.obj["kind"] == "ClusterQueue":
+                queue["spec"] |= change.patch["spec"]
+        assert "FlavorInUse" not in said(found)
+        return [each for each in done(found) if each != ("create", "ResourceFlavor", "new")]
+
+    # the status is behind: what was just admitted is not in it
+    assert turn(1, seen=1) == [("patch", "ClusterQueue", "physics")]
+    assert [each["name"] for each in queue["spec"]["resourceGroups"][0]["flavors"]] == ["new", "old"]
+    assert turn(2, seen=1) == []
+    assert turn(2, seen=2) == [("patch", "ClusterQueue", "physics")]
+    assert [each["name"] for each in queue["spec"]["resourceGroups"][0]["flavors"]] == ["new"]
+    assert turn(3, seen=2) == [("delete", "ResourceFlavor", "old")]
 
 
 # -- flavors that are shared

@@ -9,7 +9,7 @@ import pytest
 
 from kueue_flux.controller.setup import resources
 from kueue_flux.controller.setup.counts import Counts, Stage
-from kueue_flux.controller.setup.facts import Setups
+from kueue_flux.controller.setup.facts import Nodes, Setups
 from kueue_flux.controller.setup.reconcile import KUEUE_SECONDS, RETRY_SECONDS, SetupReconciler, Stores
 from kueue_flux.controller.setup.resources import FLUX_SETUPS
 from kueue_flux.controller.setup.wiring import Waiting, route
@@ -232,6 +232,34 @@ async def test_nodes_that_come_give_more() -> None:
     assert world.stores.setups.get(*KEY)["status"]["usage"] == "cpu 0/32, memory 0/128Gi"  # type: ignore[index]
 
 
+async def test_nodes_are_read_by_kind_and_again_only_when_one_has_changed() -> None:
+    world = World()
+    stores = world.stores
+    for name, labels in (("n2", {"gpu": "a", "name": "n2"}), ("n3", {"gpu": "a", "name": "n3"})):
+        stores.nodes.observe(node(name, labels=labels))
+    nodes = Nodes(stores.nodes, stores.flavors, world.reconciler.setups)
+    assert [(each.count, each.labels) for each in nodes.read()] == [(3, {})]
+    world.submit(flavors=[{"name": "gpu", "nodeLabels": {"gpu": "a"}}])
+    found = nodes.read()
+    assert [(each.count, each.labels) for each in found] == [(1, {}), (2, {"gpu": "a"})]
+    assert found[1].allocatable["cpu"] == 32
+    stores.nodes.observe(newer(node("n2", labels={"gpu": "a", "name": "n2"})))
+    assert nodes.read() is found
+    stores.nodes.observe(newer(newer(node("n2", labels={"gpu": "b", "name": "n2"}))))
+    assert [(each.count, each.labels) for each in nodes.read()] == [(1, {}), (1, {"gpu": "b"}), (1, {"gpu": "a"})]
+    stores.nodes.delete(newer(node("n3")))
+    assert len(nodes.read()) == 2
+
+
+async def test_what_keeps_pods_out_tells_nodes_apart() -> None:
+    world = World()
+    world.stores.nodes.observe(node("n2", unschedulable=True))
+    world.stores.nodes.observe(node("n3", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    world.submit()
+    await world.turn()
+    assert world.stores.setups.get(*KEY)["status"]["usage"] == "cpu 0/16, memory 0/64Gi"  # type: ignore[index]
+
+
 # -- counts
 
 
@@ -294,6 +322,11 @@ def newer(obj: Object, **fields: Any) -> Object:
     return {**obj, **fields, "metadata": {**obj["metadata"], "resourceVersion": version}}
 
 
+def somebodys(name: str, **fields: str) -> Object:
+    """The metadata of an object that no FluxSetup has made."""
+    return {"name": name, "uid": f"uid-{name}", "resourceVersion": "5", **fields}
+
+
 async def test_what_wakes_whom() -> None:
     world = World()
     woken = Woken(world)
@@ -312,7 +345,10 @@ async def test_what_wakes_whom() -> None:
         (lambda: stores.nodes.observe(newer(beat, status=two)), {"physics", "biology"}),
         (lambda: stores.namespaces.delete(missing), {"physics", "biology"}),
         (lambda: stores.cluster_queues.observe(newer(queue, status={"pendingWorkloads": 1})), {"physics"}),
-        (lambda: stores.cluster_queues.observe(newer(newer(queue), spec={})), {"physics", "biology"}),
+        (lambda: stores.cluster_queues.observe(newer(newer(queue), spec={})), {"physics"}),
+        (lambda: stores.cluster_queues.observe({**queue, "metadata": somebodys("biology")}), {"biology"}),
+        (lambda: stores.cluster_queues.observe({**queue, "metadata": somebodys("chemistry")}), set()),
+        (lambda: stores.local_queues.observe({"metadata": somebodys("q", namespace="biology")}), {"biology"}),
         (lambda: world.miniclusters.observe(minicluster(QuotaReserved="False")), {"physics"}),
         (lambda: world.miniclusters.observe(minicluster(version=2, QuotaReserved="False", x="True")), set()),
         (lambda: world.miniclusters.observe(minicluster("n", "", version=3)), set()),

@@ -34,7 +34,8 @@ SIDECAR = "Always"
     [
         ({"containers": [container()]}, 0),
         ({"containers": [container(cpu="500m"), container(cpu=2)]}, "2.5"),
-        ({"containers": [container(limits={"cpu": 4})]}, 4),
+        # a LimitRange may have a lower default for what has no request
+        ({"containers": [container(limits={"cpu": 4})]}, 0),
         ({"containers": [container(limits={"cpu": 4}, cpu=1)]}, 1),
         ({"containers": [container(cpu=2)], "initContainers": [container(cpu=1)]}, 2),
         ({"containers": [container(cpu=2)], "initContainers": [container(cpu=5), container(cpu=3)]}, 5),
@@ -51,6 +52,11 @@ def test_what_a_pod_asks_for_is_what_kueue_counts(spec: dict[str, Any], cpu: str
     found = pod_requests(spec)
     assert found.get("cpu", 0) == Decimal(cpu)
     assert "nvidia.com/gpu" not in found
+
+
+def test_what_cannot_be_overcommitted_has_a_limit_that_is_its_request() -> None:
+    found = pod_requests({"containers": [container(limits={"nvidia.com/gpu": 2, "hugepages-2Mi": "4Mi", "memory": 1})]})
+    assert found == {"nvidia.com/gpu": Decimal(2), "hugepages-2Mi": Decimal(4 * 2**20)}
 
 
 def workload(count: int = 4, *, cpu: str = "2", least: int | None = None, **status: Any) -> dict[str, Any]:

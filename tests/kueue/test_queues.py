@@ -70,3 +70,10 @@ def test_a_local_queue_is_read_whole():
     assert view.reserved == {("spot", "cpu"): Usage(Decimal(1))}
     assert view.inactive == Signal("ClusterQueueIsInactive", "stopped")
     assert (view.pending, view.admitted) == (1, 0)
+
+
+def test_a_quota_for_no_limit_at_all_is_the_most_that_there_can_be():
+    resources = [{"name": "cpu", "nominalQuota": "1e30", "borrowingLimit": "10E"}]
+    groups = [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": resources}]}]
+    view = read_cluster_queue({"metadata": {"name": "all"}, "spec": {"resourceGroups": groups}})
+    assert view.quotas == {("f", "cpu"): Quota(Decimal(2**63 - 1), Decimal(2**63 - 1))}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from kueue_flux.api.problems import InvalidFluxSetup
 from kueue_flux.api.setup import API_VERSION, KIND, FluxSetup
-from kueue_flux.kueue.nodes import Node
+from kueue_flux.kueue.nodes import Node, pooled, read_node
 from kueue_flux.kueue.queues import ClusterQueueView, read_cluster_queue
 from kueue_flux.runtime.resource import Key, Object
 from kueue_flux.runtime.store import Store
@@ -23,7 +23,7 @@ class Facts:
     Attributes:
         setup: The FluxSetup.
         others: All other FluxSetups that can be read and are not being deleted.
-        nodes: All nodes.
+        nodes: All nodes, those of one kind together.
         namespaces: The namespaces that exist and are not being deleted.
         flavors: All ResourceFlavors by name.
         priority_classes: All WorkloadPriorityClasses by name.
@@ -111,3 +111,44 @@ class Setups:
                 yield self.read(obj)
             except InvalidFluxSetup:
                 continue  # its own turn says so
+
+
+class Nodes:
+    """The nodes of a store, those of one kind together; read again only when one of them has changed.
+
+    Turns come with each MiniCluster that starts or ends, and nodes by the thousand.
+
+    Args:
+        store: Of nodes.
+        flavors: Store of ResourceFlavors.
+        setups: The FluxSetups.
+    """
+
+    def __init__(self, store: Store, flavors: Store, setups: Setups) -> None:
+        self._store = store
+        self._flavors = flavors
+        self._setups = setups
+        self._found: tuple[frozenset[str], list[Node]] | None = None
+        store.subscribe(self._see)
+
+    def read(self) -> Sequence[Node]:
+        """Return the kinds of nodes, told apart by the labels that flavors name."""
+        keys = frozenset(self._keys())
+        if self._found is None or self._found[0] != keys:
+            self._found = keys, pooled((read_node(node) for node in self._store), keys)
+        return self._found[1]
+
+    def _keys(self) -> Iterator[str]:
+        for flavor in self._flavors:
+            yield from (flavor.get("spec") or {}).get("nodeLabels") or ()
+        for setup in self._setups:
+            for said in setup.flavors:
+                yield from said.node_labels or ()
+
+    def _see(self, old: Object | None, new: Object | None) -> None:
+        if old is None or new is None or _capacity(old) != _capacity(new):
+            self._found = None
+
+
+def _capacity(node: Object) -> tuple[object, ...]:
+    return node["metadata"].get("labels"), node["spec"], node["status"]

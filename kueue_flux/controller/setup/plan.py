@@ -66,7 +66,8 @@ def plan(facts: Facts) -> Plan:
     definitions = _flavors(facts, found)
     _priority_classes(facts, found)
     if definitions is not None:
-        found.quotas = quotas(facts.setup, definitions, facts.nodes, facts.queue)
+        seen = facts.cluster_queue is not None and is_seen(facts.cluster_queue)
+        found.quotas = quotas(facts.setup, definitions, facts.nodes, facts.queue, seen=seen)
         found.findings += about_nodes(facts.setup, definitions, facts.nodes, facts.others)
     namespaces = list(_claimed(facts, found))
     if _cluster_queue(facts, namespaces, found):
@@ -315,6 +316,8 @@ def _about_use(facts: Facts, found: Plan) -> None:
             for (flavor, resource), usage in sorted(queue.reserved.items())
             if flavor == name and usage.total
         ]
+        if not used:
+            continue  # it goes as soon as Kueue has taken note that it has no quota
         found.say(
             Level.WARNING,
             "FlavorInUse",
@@ -399,7 +402,7 @@ def _retire_queues(facts: Facts, namespaces: Sequence[str], found: Plan) -> None
 
 
 def is_seen(queue: Object) -> bool:
-    """Whether Kueue has taken note of a LocalQueue as it is now."""
+    """Whether Kueue has taken note of a LocalQueue or ClusterQueue as it is now."""
     conditions = (queue.get("status") or {}).get("conditions") or []
     generation = queue["metadata"].get("generation", 0)
     return any(each["type"] == "Active" and each.get("observedGeneration") == generation for each in conditions)

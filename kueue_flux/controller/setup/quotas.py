@@ -16,6 +16,8 @@ from kueue_flux.manifests.setup import flavor_quotas
 Amounts = Mapping[str, Decimal]
 SHARED_FREELY = ("ephemeral-storage",)
 """What hardly anybody asks for, so that nobody is warned where it is given to several."""
+SHOWN = 5
+"""How many other FluxSetups a message names."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Quotas:
         flavors: As they stand in the ClusterQueue, all with the same resources.
         nominal: Quota of each (flavor, resource).
         by_default: The (flavor, resource) whose quota is what the nodes have.
-        held: Flavors that are in use still, and no longer named by the FluxSetup.
+        held: Flavors that are no longer named by the FluxSetup, and may be in use still.
     """
 
     flavors: Sequence[dict[str, Any]]
@@ -53,7 +55,12 @@ class Quotas:
 
 
 def quotas(
-    setup: FluxSetup, definitions: Mapping[str, Definition], nodes: Sequence[Node], queue: ClusterQueueView | None
+    setup: FluxSetup,
+    definitions: Mapping[str, Definition],
+    nodes: Sequence[Node],
+    queue: ClusterQueueView | None,
+    *,
+    seen: bool = False,
 ) -> Quotas:
     """Work out what a FluxSetup's ClusterQueue is to give.
 
@@ -62,11 +69,12 @@ def quotas(
         definitions: Of each of its flavors.
         nodes: All nodes.
         queue: The ClusterQueue as it is: what is used of it stays in it, with a quota of 0 if need be.
+        seen: Kueue has taken note of the ClusterQueue as it is.
     """
     shares = _shares(definitions, nodes)
     used = {cell for cell, usage in (queue.reserved if queue else {}).items() if usage.total > 0}
     named = {flavor.name for flavor in setup.flavors}
-    held = tuple(sorted({flavor for flavor, _ in used} - named))
+    held = tuple(sorted(({flavor for flavor, _ in used} | _unsettled(queue, seen=seen)) - named))
     resources = _resources(setup, shares, {resource for _, resource in used})
     nominal: dict[Cell, Decimal] = {}
     by_default = set()
@@ -83,6 +91,21 @@ def quotas(
         nominal |= {(name, resource): Decimal(0) for resource in resources}
         flavors.append(flavor_quotas(name, zero, zero if setup.spec.cohort else {}, {}))
     return Quotas(flavors, nominal, frozenset(by_default), held)
+
+
+def _unsettled(queue: ClusterQueueView | None, *, seen: bool) -> set[str]:
+    """The flavors that may be in use though the status does not say so, which is a second or more behind.
+
+    Nothing new gets any of one without quota: once Kueue has taken note of that, the status tells all.
+    """
+    if queue is None:
+        return set()
+    borrows = bool(queue.cohort)
+    return {
+        flavor
+        for (flavor, _), quota in queue.quotas.items()
+        if not seen or quota.nominal or (borrows and quota.borrowing_limit != 0)
+    }
 
 
 def _shares(definitions: Mapping[str, Definition], nodes: Iterable[Node]) -> dict[str, Amounts]:
@@ -151,7 +174,7 @@ def _why_none(definition: Definition, nodes: Iterable[Node]) -> str:
         return f"no node has the labels {labels}" if labels else "there is no node"
     taints = sorted({f"{key}={value}:{effect}" for node in found for key, value, effect in node.taints})
     tainted = f", with taints that its tolerations do not cover ({', '.join(taints[:3])})" if taints else ", cordoned"
-    return f"none of its {len(found)} nodes takes pods{tainted}"
+    return f"none of its {sum(node.count for node in found)} nodes takes pods{tainted}"
 
 
 def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
@@ -173,15 +196,20 @@ def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
 
 def _given_twice(flavor: SetupFlavor, has: Amounts, others: Iterable[FluxSetup]) -> Iterator[Finding]:
     mine = _by_default(flavor, has)
+    both: dict[str, set[str]] = {}  # by the name of the other
     for other in others:
         for theirs in other.flavors:
-            if theirs.name == flavor.name and (both := sorted(mine & _by_default(theirs, has))):
-                yield Finding(
-                    Level.WARNING,
-                    "NodesGivenTwice",
-                    f"flavor {flavor.name}: this FluxSetup and {other.name} both have all {', '.join(both)} of its "
-                    "nodes for a quota, because neither says how much: set the quota of each",
-                )
+            if theirs.name == flavor.name and (shared := mine & _by_default(theirs, has)):
+                both[other.name] = shared
+    if both:
+        what, names = sorted(set().union(*both.values())), sorted(both)
+        shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        yield Finding(
+            Level.WARNING,
+            "NodesGivenTwice",
+            f"flavor {flavor.name}: this FluxSetup and {shown} {'both' if len(names) == 1 else 'each'} have all "
+            f"{', '.join(what)} of its nodes for a quota, because none of them says how much: set the quota of each",
+        )
 
 
 def _by_default(flavor: SetupFlavor, has: Amounts) -> set[str]:

@@ -16,11 +16,10 @@ from kueue_flux.controller.reconcile import Events
 from kueue_flux.controller.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from kueue_flux.controller.setup import status
 from kueue_flux.controller.setup.counts import Counts, Stage
-from kueue_flux.controller.setup.facts import Facts, Setups
+from kueue_flux.controller.setup.facts import Facts, Nodes, Setups
 from kueue_flux.controller.setup.findings import Finding, Level
 from kueue_flux.controller.setup.plan import Change, Plan, plan
 from kueue_flux.controller.setup.resources import BY_KIND, FLAVORS, FLUX_SETUPS, PRIORITY_CLASSES
-from kueue_flux.kueue.nodes import read_node
 from kueue_flux.runtime.client import Client
 from kueue_flux.runtime.controller import Result
 from kueue_flux.runtime.errors import ApiError
@@ -79,6 +78,7 @@ class SetupReconciler:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.setups = Setups(stores.setups)
+        self._nodes = Nodes(stores.nodes, stores.flavors, self.setups)
         self._client = client
         self._stores = stores
         self._counts = counts
@@ -127,7 +127,7 @@ class SetupReconciler:
         return Facts(
             setup=setup,
             others=[other for other in self.setups if other.metadata.uid != setup.metadata.uid],
-            nodes=[read_node(node) for node in stores.nodes],
+            nodes=self._nodes.read(),
             namespaces=frozenset(
                 each["metadata"]["name"] for each in stores.namespaces if "deletionTimestamp" not in each["metadata"]
             ),

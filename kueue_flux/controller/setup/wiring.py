@@ -68,9 +68,14 @@ def route(controller: Controller, stores: Stores, miniclusters: Store, counts: C
         if new is not None:
             controller.enqueue("", new["metadata"]["name"])
 
-    def by_owned(old: Object | None, new: Object | None) -> None:
+    def by_shared(old: Object | None, new: Object | None) -> None:
         if _differ(old, new, "spec", "value", "deletionTimestamp", "ownerReferences"):
             everybody()
+
+    def by_queue(old: Object | None, new: Object | None) -> None:
+        if _differ(old, new, "spec", "deletionTimestamp", "ownerReferences"):
+            for name in _whose_queue(stores, setups, old, new):
+                controller.enqueue("", name)
         elif new is not None and _differ(old, new, "status"):
             for name in owners(new).values():
                 controller.queue.add_after(("", name), GATHER_SECONDS)
@@ -93,11 +98,27 @@ def route(controller: Controller, stores: Stores, miniclusters: Store, counts: C
                 controller.queue.add_after(("", name), GATHER_SECONDS)
 
     stores.setups.subscribe(by_setup)
-    for store in (stores.flavors, stores.cluster_queues, stores.local_queues, stores.priority_classes):
-        store.subscribe(by_owned)
+    for store in (stores.flavors, stores.priority_classes):
+        store.subscribe(by_shared)
+    for store in (stores.cluster_queues, stores.local_queues):
+        store.subscribe(by_queue)
     stores.nodes.subscribe(by_node)
     stores.namespaces.subscribe(by_namespace)
     miniclusters.subscribe(by_minicluster)
+
+
+def _whose_queue(stores: Stores, setups: Setups, *versions: Object | None) -> set[str]:
+    """The names of the FluxSetups to which a ClusterQueue or LocalQueue belongs, or that want one in its place."""
+    names: set[str] = set()
+    for obj in versions:
+        if obj is None:
+            continue
+        names |= set(owners(obj).values())
+        if namespace := obj["metadata"].get("namespace"):
+            names |= {setup.name for setup in setups if namespace in setup.namespaces}
+        elif stores.setups.get("", obj["metadata"]["name"]) is not None:
+            names.add(obj["metadata"]["name"])
+    return names
 
 
 def _counting(key: Key, stores: Stores, setups: Setups) -> Iterable[str]:
