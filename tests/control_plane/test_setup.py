@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,6 +137,7 @@ def test_what_is_lent_comes_back_when_its_owner_needs_it(site: Site):
         site.expect("Ready=True/Ready", suffix)
     first.create(minicluster("own", queue=None))
     running(first, "own")
+    time.sleep(1.1)  # Kueue takes back from the latest, by whole seconds
     first.create(minicluster("borrows", queue=None))
     running(first, "borrows")
     found = site.expect("Ready=True", "a", running=2, usage="cpu 4/2, memory 0/64Gi")
