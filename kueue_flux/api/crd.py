@@ -50,6 +50,7 @@ SETUP_COLUMNS: list[Column] = [
     ("Running", "integer", ".status.running", 0),
     ("Finished", "integer", ".status.finished", 0),
     ("Ready", "string", f"{_READY}.status", 0),
+    ("Reason", "string", f"{_READY}.reason", 0),
     ("Age", "date", ".metadata.creationTimestamp", 0),
     ("Cohort", "string", ".spec.cohort", 1),
     ("Namespaces", "string", ".status.namespaces", 1),

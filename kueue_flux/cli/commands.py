@@ -93,7 +93,7 @@ async def watch_status(cluster: Cluster, name: str) -> None:
 async def _details(client: AsyncMiniClusters, obj: Object) -> tuple[Status, Sequence[Object]]:
     (status,) = await client.with_positions([Status.from_object(obj)])
     try:
-        return status, await client.events(status.name)
+        return status, await client.events(status.name, uid=obj["metadata"].get("uid", ""))
     except Forbidden:
         return status, ()  # the rest is worth showing all the same
 

@@ -85,7 +85,7 @@ def row(status: Status, now: datetime, *, wide: bool = False) -> list[str]:
         status.queue,
         size(status),
         str(status.stage),
-        "" if status.position is None else str(status.position),
+        _place(status),
         "" if status.is_finished else f"{status.brokers_ready}/{status.nodes}",
         age(status.created, now),
         result(status),
@@ -93,6 +93,12 @@ def row(status: Status, now: datetime, *, wide: bool = False) -> list[str]:
     if wide:
         values += [status.workload, str(status.admissions), " ".join(status.message.split())]
     return values
+
+
+def _place(status: Status) -> str:
+    if status.position is None:
+        return ""
+    return "never fits" if status.exceeds_quota else str(status.position)
 
 
 def size(status: Status) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kueue_flux.api.minicluster import MiniCluster
+from kueue_flux.api.setup import DEFAULT_QUEUE
 from kueue_flux.cli import failures
 from kueue_flux.cli.failures import InputError
 from kueue_flux.cli.given import Given
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from kueue_flux.client.miniclusters import AsyncMiniClusters
 
 Object = dict[str, Any]
-
-# Kueue gives what names no queue to the LocalQueue of this name, where there is one (its LocalQueueDefaulting).
-DEFAULT_QUEUE = "default"
 
 
 def read_file(file: str) -> list[Given]:
@@ -108,7 +106,9 @@ async def _check_queues(client: AsyncMiniClusters, minis: Sequence[MiniCluster])
         _find({str(mc.queue) for mc in queued}, queues, f"namespace {namespace} has no LocalQueue")
         there = await _readable(client.priority_classes()) if classes else None
         _find(classes, there, "there is no WorkloadPriorityClass")
-        _say_without_queue([mc.name for mc in minis if not mc.queue], queues)
+        without = [mc.name for mc in minis if not mc.queue]
+        if without and not (queues and DEFAULT_QUEUE in queues and await client.gives_default_queue()):
+            _say_without_queue(without, queues)
     except NotFound:
         if queued:
             say("warning: this cluster has no Kueue; the MiniCluster waits until Kueue is installed")
@@ -116,11 +116,11 @@ async def _check_queues(client: AsyncMiniClusters, minis: Sequence[MiniCluster])
 
 def _say_without_queue(names: Sequence[str], queues: tuple[str, ...] | None) -> None:
     """Tell of what passes by the quota, for that may be an oversight."""
-    if not names or (queues and DEFAULT_QUEUE in queues):
-        return
     known = f"; there are: {', '.join(queues)}" if queues else ""
     verbs = ("names", "it runs") if len(names) == 1 else ("name", "they run")
     unless = f", unless there is a LocalQueue {DEFAULT_QUEUE}" if queues is None else ""
+    if queues and DEFAULT_QUEUE in queues:
+        unless = f", for LocalQueue {DEFAULT_QUEUE}, which would be given, is stopped"
     say(f"note: {', '.join(names)} {verbs[0]} no queue: {verbs[1]} at once, past any quota{unless}")
     say(f"  to wait for quota: --queue NAME, or the label {QUEUE_NAME}{known}")
 

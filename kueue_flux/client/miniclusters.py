@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from kueue_flux.api.minicluster import API_VERSION, KIND, PLURAL, MiniCluster
+from kueue_flux.api.setup import DEFAULT_QUEUE
 from kueue_flux.client import logs
 from kueue_flux.client.connection import Connection, can_be_name, existing_namespace
 from kueue_flux.client.errors import (
@@ -308,16 +309,18 @@ class AsyncMiniClusters(InUse, Queues):
         except TimeoutError:
             raise WaitTimeout(f"MiniCluster {name} is still being deleted after {timeout:g} s") from None
 
-    async def events(self, name: str) -> Sequence[Object]:
+    async def events(self, name: str, *, uid: str = "") -> Sequence[Object]:
         """Return the events of a MiniCluster, oldest first, as core/v1 Events.
 
         Args:
             name: Its name.
+            uid: Its uid, to leave out those of others that had the name before; empty for all.
 
         Raises:
             ClientError: The cluster cannot be asked, or does not permit it.
         """
         selector = f"involvedObject.kind={KIND},involvedObject.name={name}"
+        selector += f",involvedObject.uid={uid}" if uid else ""
         items, _ = await self._connection.collect(
             f"/api/v1/namespaces/{await self.namespace()}/events", {"fieldSelector": selector}
         )
@@ -346,6 +349,17 @@ class AsyncMiniClusters(InUse, Queues):
             ClientError: The cluster cannot be asked, or does not permit it.
         """
         return await self._names(f"{KUEUE_API}/namespaces/{await self.namespace()}/localqueues")
+
+    async def gives_default_queue(self) -> bool:
+        """Whether Kueue gives a LocalQueue to what names none: the one named `default`, unless that is stopped.
+
+        Raises:
+            NotFound: The cluster has no Kueue.
+            ClientError: The cluster cannot be asked, or does not permit it.
+        """
+        items, _ = await self._connection.collect(f"{KUEUE_API}/namespaces/{await self.namespace()}/localqueues")
+        found = (item.get("spec", {}) for item in items if item["metadata"]["name"] == DEFAULT_QUEUE)
+        return any(spec.get("stopPolicy", "None") == "None" for spec in found)
 
     async def priority_classes(self) -> tuple[str, ...]:
         """Return the names of the cluster's WorkloadPriorityClasses.

@@ -95,11 +95,16 @@ def derive(
         return status
 
     end = ending(facts, now)
-    put(ConditionType.QUOTA_RESERVED, *quota(facts, now))
-    put(ConditionType.ADMITTED, *admitted(facts))
-    put(ConditionType.INJECTED, *injected(facts, record))
-    put(ConditionType.READY, *ready(facts, record, end))
-    put(ConditionType.FINISHED, end is not None, end or _not_finished(record))
+    stages = {
+        ConditionType.QUOTA_RESERVED: quota(facts, now),
+        ConditionType.ADMITTED: admitted(facts),
+        ConditionType.INJECTED: injected(facts, record),
+        ConditionType.READY: ready(facts, record, end),
+    }
+    for kind, (holds, signal) in stages.items():
+        put(kind, holds, signal)
+    why = next((signal.message for holds, signal in stages.values() if not holds), "")
+    put(ConditionType.FINISHED, end is not None, end or _not_finished(record, why))
     if end is not None:
         optional["completionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         # The Job succeeds by its lead's exit code 0 alone, so that is known even where the lead's pod is gone.
@@ -286,8 +291,10 @@ def _past_last_words(facts: Facts, now: datetime) -> bool:
     return bool(times) and now - max(times) > LAST_WORDS
 
 
-def _not_finished(record: Mapping[str, Any] | None) -> Signal:
-    return Signal("Running", "the run has begun") if record else Signal("Waiting", "the run has not begun")
+def _not_finished(record: Mapping[str, Any] | None, why: str) -> Signal:
+    """That there is no end yet, and what it waits for: what `kubectl get -o wide` shows of a MiniCluster."""
+    said = Signal("Running", "the run has begun") if record else Signal("Waiting", "the run has not begun")
+    return Signal(said.reason, f"{said.message}: {why}") if why else said
 
 
 def refusal(obj: Mapping[str, Any], trouble: Signal, now: datetime) -> dict[str, Any]:

@@ -194,6 +194,11 @@ async def test_control_characters_of_the_cluster_do_not_reach_the_terminal(serve
         (listing(), "", "queue-name\n"),
         (failure(403, "no"), ", unless there is a LocalQueue default", "queue-name\n"),
         (listing({"metadata": {"name": "default"}}), "", None),
+        (
+            listing({"metadata": {"name": "default"}, "spec": {"stopPolicy": "Hold"}}),
+            ", for LocalQueue default, which would be given, is stopped",
+            "queue-name; there are: default\n",
+        ),
         (Reply("404 page not found", status=404), "", None),
     ],
 )

@@ -149,6 +149,11 @@ def test_the_list():
     )
 
 
+def test_what_can_never_fit_is_no_next_in_line():
+    never = ("QuotaReserved", "False", "ExceedsMaxQuota", "asks for more")
+    assert render.row(of(objects.ACCEPTED, never, queuePosition=0), NOW)[4] == "never fits"
+
+
 def test_colours_do_not_shift_columns():
     def paint(text, colour):
         return f"<{colour}>{text}</>"

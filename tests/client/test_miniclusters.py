@@ -163,6 +163,12 @@ async def test_events_come_in_the_order_of_time(server, client):
     assert found == ["first", "second", "third", "fourth"]
 
 
+async def test_events_of_a_predecessor_of_that_name_are_left_out(server, client):
+    server.on("GET", "/api/v1/namespaces/team/events", listing())
+    await client.events("hello", uid="u")
+    assert server.requests[-1][2]["fieldSelector"].endswith("involvedObject.name=hello,involvedObject.uid=u")
+
+
 async def test_the_queues_of_the_namespace(server, client):
     queues = "/apis/kueue.x-k8s.io/v1beta2/namespaces/team/localqueues"
     server.on("GET", queues, listing({"metadata": {"name": "b"}}, {"metadata": {"name": "a"}}), failure(403, "no"))

@@ -15,7 +15,7 @@ from kueue_flux.devcluster.errors import DevClusterError
 from kueue_flux.devcluster.kubernetes_api import ApiError, KubernetesApi
 from kueue_flux.devcluster.progress import Progress
 from tests.control_plane.adapter import Adapter
-from tests.control_plane.conftest import NODES
+from tests.control_plane.clusters import NODES
 from tests.control_plane.kit import Namespace, condition, indexed_job, is_true, recorded_requests, wait_for
 
 VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"

@@ -219,13 +219,14 @@ TAINTED = node("t", labels={"speed": "high"}, taints=[{"key": "k", "value": "v",
             {"quota": {"cpu": "4"}},
             [],
             "FlavorWithoutNodes",
-            "WARNING: flavor default-flavor: there is no node: what is admitted waits for one, and memory",
+            "WARNING: flavor default-flavor: there is no node: what is admitted waits for one; until then there is "
+            "no quota of memory, of which spec says nothing",
         ),
         (
             {"quota": {"cpu": "100", "memory": "1Gi", "nvidia.com/gpu": 1}},
             [node("a")],
             "QuotaExceedsNodes",
-            "WARNING: flavor default-flavor: the quota of cpu is 100, and its nodes have 16 and the quota of "
+            "WARNING: flavor default-flavor: the quota of cpu is 100, and its nodes have 16; the quota of "
             "nvidia.com/gpu is 1, and its nodes have 0: what is admitted",
         ),
     ],

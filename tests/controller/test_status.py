@@ -469,7 +469,7 @@ def test_the_whole_status_of_a_minicluster_that_runs() -> None:
                 ("Admitted", "True", "Admitted", "3 of 4 pods admitted by ClusterQueue cq"),
                 ("Injected", "True", "FilesWritten", "certificate and configuration for 3 brokers written"),
                 ("Ready", "False", "PodsPending", "2 of 3 pods run"),
-                ("Finished", "False", "Running", "the run has begun"),
+                ("Finished", "False", "Running", "the run has begun: 2 of 3 pods run"),
             ]
         ],
     }

@@ -154,7 +154,7 @@ def about_nodes(
             yield Finding(
                 Level.WARNING,
                 "QuotaExceedsNodes",
-                f"flavor {flavor.name}: {' and '.join(excess)}: what is admitted beyond that waits for nodes; lower "
+                f"flavor {flavor.name}: {'; '.join(excess)}: what is admitted beyond that waits for nodes; lower "
                 "the quota, unless nodes are added when they are needed",
             )
         yield from _given_twice(flavor, total(found), others)
@@ -180,7 +180,7 @@ def _why_none(definition: Definition, nodes: Iterable[Node]) -> str:
 def _without_nodes(flavor: SetupFlavor, which: str) -> Finding:
     if flavor.quota:
         missing = [name for name in ALWAYS if name not in flavor.quota]
-        but = f", and {' and '.join(missing)}, of which spec says nothing, have a quota of 0 until then" * bool(missing)
+        but = f"; until then there is no quota of {' and '.join(missing)}, of which spec says nothing" * bool(missing)
         return Finding(
             Level.WARNING,
             "FlavorWithoutNodes",
