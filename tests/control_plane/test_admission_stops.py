@@ -222,8 +222,6 @@ def test_a_higher_priority_moves_it_ahead_in_the_queue(namespace: Namespace):
     assert f"Normal PriorityChanged: its priority class is {high} now, and no longer {low}" in events(
         namespace, "second"
     )
-    succeed(namespace, "runs")
-    running(namespace, "second")
 
 
 def test_of_another_namespaces_queue_nobody_is_named(make_namespace: Callable[..., Namespace], namespace: Namespace):
