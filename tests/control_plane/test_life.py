@@ -204,7 +204,7 @@ def test_in_a_namespace_with_a_default_queue_it_is_kueues_to_unsuspend(full: Nam
         lambda: is_true(full.get("LocalQueue", "default"), "Active"),
     )
     full.create(minicluster(queue=None))
-    found = expect(full, "QuotaReserved=False", says="quota")
+    found = expect(full, "QuotaReserved=False", says="can give at most 0")
     assert found["status"]["queue"] == "default"
     assert full.get("Job", "mc")["spec"]["suspend"] is True
     assert full.pods("mc") == []
