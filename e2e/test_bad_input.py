@@ -42,7 +42,8 @@ def refused(make_namespace: Callable[..., Namespace]) -> Namespace:
 
     def create(obj: Manifest, name: str) -> None:
         labels = {QUEUE_LABEL: QUEUE, **obj["metadata"].get("labels", {})}
-        namespace.create({**obj, "metadata": {"name": name, "labels": labels}})
+        annotations = obj["metadata"].get("annotations", {})
+        namespace.create({**obj, "metadata": {"name": name, "labels": labels, "annotations": annotations}})
 
     for number, case in enumerate(LATER):
         create(case.object, f"later-{number}")
